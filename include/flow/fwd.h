@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Who talks to whom: address translation between guest and host as a function
+ * of settings, and the rules of published ports.
+ */
+#ifndef FLOW_FWD_H
+#define FLOW_FWD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/addr.h"
+
+enum fwd_family { FWD_V4, FWD_V6, FWD_FAMILIES };
+
+static inline enum fwd_family fwd_family_of(const struct inaddr *a)
+{
+	return inaddr_is_v4(a) ? FWD_V4 : FWD_V6;
+}
+
+struct fwd_family_set {			/* one family's addresses; unset address: none */
+	bool on;
+	uint8_t prefix_len;		/* of guest, bits */
+	struct inaddr guest;		/* assigned to the guest */
+	struct inaddr seen;		/* last unicast source seen from the guest, starts as `guest` (L2-30) */
+	struct inaddr seen_ll;		/* IPv6: last link-local source seen */
+	struct inaddr gateway;		/* the guest's router */
+	struct inaddr ours;		/* our own address on the link: IPv4 gateway, IPv6 link-local (CFG-4) */
+	struct inaddr host_loopback;	/* guest address that stands for the host's loopback (NAT-3) */
+	struct inaddr host_guest;	/* guest address that stands for the host's own copy of `guest` (--map-guest-addr) */
+	struct inaddr dns_match;	/* guest address whose ports 53 and 853 go to dns_host */
+	struct inaddr dns_host;
+	struct inaddr outbound;		/* source address of host sockets (-o) */
+	uint32_t scope;			/* host interface of link-local targets */
+};
+
+struct fwd {
+	struct fwd_family_set f[FWD_FAMILIES];
+	bool tcp_on, udp_on, icmp_on;
+	bool seen_fixed[FWD_FAMILIES];	/* -a: never follow what the guest uses */
+};
+
+/* Guest destination to host target (NAT-1); PORT 0 for ping. Scope for link-local is in f[].scope. */
+struct inaddr fwd_to_host(const struct fwd *w, const struct inaddr *dst, uint16_t port);
+/* Source of a host peer as the guest shall see it (NAT-20, NAT-21): 0, or -EADDRNOTAVAIL if it can't be told */
+int fwd_from_host(const struct fwd *w, const struct inaddr *peer, struct inaddr *ret);
+/* The guest's address for a flow from the host, by the translated source (NAT-22): 0, -EADDRNOTAVAIL if not known */
+int fwd_guest_addr(const struct fwd *w, const struct inaddr *src, struct inaddr *ret);
+/* Note a source address of a valid guest packet (L2-30, L2-31) */
+void fwd_seen(struct fwd *w, const struct inaddr *src);
+
+/* Published ports */
+#define FWD_RULE_MAX	255		/* per direction (FWD-1) */
+
+enum fwd_proto { FWD_TCP, FWD_UDP };
+
+struct fwd_rule {
+	enum fwd_proto proto;
+	bool any;			/* both families' wildcard; `listen` is then unset */
+	struct inaddr listen;		/* unspecified of one family: that family's wildcard */
+	char ifname[16];		/* empty: no interface */
+	uint16_t first, last;		/* ports that we listen on */
+	uint16_t target_first;		/* port towards the other side for `first` */
+	struct inaddr target;		/* :: : automatic */
+	bool weak;			/* failure to bind is no error */
+};
+
+struct fwd_rules {
+	struct fwd_rule rule[FWD_RULE_MAX];
+	unsigned cnt;
+};
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Every refusal at run time has a name and a counter. Text: what happened, for
+ * the statistics.
+ */
+#ifndef PORT_DROP_H
+#define PORT_DROP_H
+
+#include <stdint.h>
+
+#define DROP_LIST(X) \
+	X(L2_SHORT,		"frame shorter than its headers") \
+	X(L2_TYPE,		"EtherType not handled") \
+	X(L2_LINK_FULL,		"guest link did not take a frame") \
+	X(ARP_BAD,		"malformed ARP") \
+	X(IP_BAD,		"malformed IP header") \
+	X(IP_LOOPBACK,		"loopback address on the guest link") \
+	X(IP_FRAGMENT,		"IP fragment") \
+	X(IP_EXT,		"IPv6 extension header that can't be skipped") \
+	X(IP_PROTO,		"IP protocol not handled") \
+	X(IP_ADDR,		"address that can't be source or target") \
+	X(FAMILY_OFF,		"address family switched off") \
+	X(PROTO_OFF,		"protocol switched off") \
+	X(ICMP_BAD,		"malformed ICMP") \
+	X(ICMP_TYPE,		"ICMP type not handled") \
+	X(ND_BAD,		"malformed neighbour discovery") \
+	X(UDP_BAD,		"malformed UDP") \
+	X(UDP_OPEN,		"UDP socket could not be opened") \
+	X(UDP_SEND,		"UDP datagram refused by the host") \
+	X(UDP_TOO_BIG,		"UDP datagram larger than a frame") \
+	X(UDP_NO_GUEST,		"UDP from the host before the guest's address is known") \
+	X(PING_OPEN,		"ping socket could not be opened") \
+	X(PING_SEND,		"ping refused by the host") \
+	X(TCP_BAD,		"malformed TCP header") \
+	X(TCP_NO_FLOW,		"TCP segment without a flow, answered with RST") \
+	X(TCP_WINDOW,		"TCP segment outside the window") \
+	X(TCP_OLD,		"TCP segment with old data only") \
+	X(TCP_GAP,		"TCP segment ahead of a gap") \
+	X(TCP_BUSY,		"TCP payload that the host socket did not take") \
+	X(TCP_ACK_UNSENT,	"TCP acknowledgement of data never sent") \
+	X(TCP_RST_SEQ,		"TCP reset outside the exact sequence") \
+	X(TCP_SYN_LATE,		"TCP SYN on an open connection") \
+	X(TCP_FLAGS,		"TCP segment with impossible flags for the state") \
+	X(TCP_OPEN,		"TCP socket could not be opened") \
+	X(TCP_NO_GUEST,		"TCP connection from the host before the guest's address is known") \
+	X(FLOW_FULL,		"flow table full") \
+	X(NO_DESCRIPTOR,	"out of file descriptors")
+
+enum drop {
+#define DROP_ENUM(name, text) DROP_##name,
+	DROP_LIST(DROP_ENUM)
+#undef DROP_ENUM
+	DROP_CNT
+};
+
+struct drops {
+	uint64_t cnt[DROP_CNT];
+};
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Host sockets as the protocols see them. A handle is a small number >= 0.
+ * Calls return a value >= 0 or a negative errno and never block.
+ *
+ * Now or later: send() alone may return -EINPROGRESS. The same value then
+ * arrives as an event with EV_SENT and the reference given at opening, and the
+ * bytes stay valid until then: the loop takes no further frames from the guest
+ * link before all sends of a batch have come back. connect() always completes
+ * later, by EV_OUT, EV_ERR or EV_HUP; result() then tells how.
+ * peek() and drop() complete on the spot, until a measurement says otherwise.
+ */
+#ifndef PORT_SK_H
+#define PORT_SK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/addr.h"
+#include "port/ev.h"
+
+struct sk_addr {
+	struct inaddr a;
+	uint16_t port;			/* host order */
+	uint16_t reserved;
+	uint32_t scope;			/* interface index of link-local IPv6, else 0 */
+};
+
+enum sk_end {
+	SK_END_GRACEFUL,		/* the kernel finishes sending, then FIN */
+	SK_END_RESET,			/* RST now */
+};
+
+struct sk_room {
+	uint32_t free;			/* bytes that the kernel would accept now, a cautious figure */
+	uint32_t unsent;		/* bytes accepted and not yet sent by the kernel */
+	bool writable;			/* whether it would report EV_OUT now: if so, no edge is to come by itself */
+};
+
+struct sk_dgram {			/* one datagram, or a run of equal ones */
+	struct sk_addr to_from;		/* the far end; ignored on send over a connected socket if port is 0 */
+	struct sk_addr local;		/* our address that it came to; on send: source to use if its port is not 0 */
+	struct iovec iov[2];
+	uint32_t iov_cnt;
+	uint32_t len;			/* recv: bytes received. send: bytes in iov */
+	uint16_t seg;			/* bytes of each datagram if this is a run (UDP_GRO, UDP_SEGMENT), 0: just one */
+	uint8_t ttl;			/* send: time to live or hop limit, 0: the default */
+	uint8_t tos;			/* traffic class */
+};
+
+struct sk_err {				/* one entry of an error queue (IP_RECVERR), for ICMP errors */
+	int code;			/* errno, positive */
+	uint8_t icmp_type, icmp_code;	/* of the family of `to` */
+	bool local;			/* raised by our own kernel */
+	uint32_t info;			/* MTU for too-big errors */
+	struct sk_addr to;		/* where the datagram went */
+	struct sk_addr offender;	/* who complained; port 0; unset if unknown */
+	uint32_t len;			/* bytes of the datagram's payload quoted into the buffer */
+};
+
+struct sk;
+
+struct sk_ops {
+	const char *name;
+
+	/* --- TCP --- */
+	/* New socket, connect started: handle. Events carry REF. FROM: source address, unset: kernel's choice. */
+	int (*connect)(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from);
+	/* How connect() ended: 0, -EINPROGRESS, or its errno; also the pending error of an open socket */
+	int (*result)(struct sk *s, int h);
+	/* Next waiting connection of a listener: handle, peer and local address; -EAGAIN: none. Events start with watch(). */
+	int (*accept)(struct sk *s, int listener, struct sk_addr *ret_peer, struct sk_addr *ret_local);
+	/* Begin to report events of an accepted socket with REF; what is ready already is reported too */
+	int (*watch)(struct sk *s, int h, struct ev_ref ref);
+	/* Bytes from SKIP bytes behind the head of the receive queue into IOV, left in place; 0: end of stream there */
+	int (*peek)(struct sk *s, int h, uint32_t skip, const struct iovec *iov, int cnt);
+	/* Discard LEN bytes at the head of the receive queue */
+	int (*drop)(struct sk *s, int h, uint32_t len);
+	/* Send: bytes accepted by the kernel, maybe fewer; -EAGAIN: none */
+	int (*send)(struct sk *s, int h, const struct iovec *iov, int cnt);
+	/* What more the kernel would take */
+	int (*room)(struct sk *s, int h, struct sk_room *ret);
+	/* Report EV_OUT once the socket is, or becomes, writable; costs a call, so only where no edge is to come */
+	int (*arm)(struct sk *s, int h);
+	/* End of our stream: FIN after what was accepted */
+	int (*shut)(struct sk *s, int h);
+	/* Handle and its events are gone */
+	void (*close)(struct sk *s, int h, enum sk_end how);
+
+	/* --- datagrams: UDP and ping --- */
+	/* UDP socket bound to LOCAL (port kept if it can be, else the kernel's choice; address unset: wildcard) and connected
+	 * to TO. *ret_local: what it really got.
+	 */
+	int (*udp_open)(struct sk *s, struct ev_ref ref, const struct sk_addr *local, const struct sk_addr *to, struct sk_addr *ret_local);
+	/* Ping socket (ICMP, ICMPv6 by family of TO), connected to TO. The kernel chooses the identifier. */
+	int (*ping_open)(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from);
+	/* Up to N datagrams into the iovecs given; returns how many; -EAGAIN: none */
+	int (*recv_dgrams)(struct sk *s, int h, struct sk_dgram *d, int n);
+	/* Send N; returns how many were handled, of which errors are counted and skipped; < N only on -EAGAIN */
+	int (*send_dgrams)(struct sk *s, int h, const struct sk_dgram *d, int n);
+	/* Next entry of the error queue; up to LEN payload bytes of the culprit go to BUF; -EAGAIN: empty */
+	int (*recv_err)(struct sk *s, int h, struct sk_err *ret, void *buf, uint32_t len);
+};
+
+struct sk {
+	const struct sk_ops *ops;
+};
+
+#endif
