@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * TCP between the guest's stack and host sockets (RFC 9293). No stack of our
+ * own: segments become socket operations and back. Data towards the guest
+ * stays in the host socket until the guest acknowledges it.
+ */
+#ifndef PROTO_TCP_H
+#define PROTO_TCP_H
+
+#include "proto/proto.h"
+#include "wire/tcp.h"
+
+struct tcp_seg {			/* a segment from the guest */
+	struct wire_tcp h;
+	struct view data;
+	uint32_t next;			/* index of the next one of the same flow in the batch, FLOW_NONE: last */
+};
+
+/* Segment without a flow: opens one (SYN) or is answered with RST */
+void tcp_guest_new(struct proto *p, const struct flow_key *key, const struct tcp_seg *s);
+/* Segments of one flow, in order of arrival: SEG[first], SEG[SEG[first].next] ... */
+void tcp_guest(struct proto *p, struct flow *f, const struct tcp_seg *seg, uint32_t first);
+/* Event of the host socket */
+void tcp_host(struct proto *p, struct flow *f, const struct ev_hit *hit);
+/* A connection that the host accepted as handle H: open it towards guest port PORT, address TARGET or, if unset, the
+ * guest's own. Takes the handle in any case. 0, or the reason why the connection was reset.
+ */
+int tcp_accepted(struct proto *p, int h, const struct sk_addr *peer, const struct inaddr *target, uint16_t port);
+/* The flow's timer is due */
+void tcp_timer(struct proto *p, struct flow *f);
+/* The flow had work left when its turn ended */
+void tcp_more(struct proto *p, struct flow *f);
+/* True while data accepted from the guest, or the end of it, is still on its way: for the end of the namespace */
+bool tcp_draining(struct proto *p, struct flow *f);
+/* The guest is gone: end the host side so that the kernel finishes sending */
+void tcp_guest_gone(struct proto *p, struct flow *f);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * UDP flows: a 5-tuple with a time-out (UDP-1, UDP-2). The guest opens one with
+ * a socket of its own on the host; the host opens one through the socket of a
+ * published port, which serves all its flows.
+ */
+#ifndef PROTO_UDP_H
+#define PROTO_UDP_H
+
+#include "proto/proto.h"
+
+struct udp_listener {			/* a published port, app's storage */
+	int h;				/* its socket */
+	struct inaddr target;		/* towards the guest; unset: the guest's own address */
+	uint16_t port;			/* towards the guest */
+};
+
+struct udp_settings {			/* ns; UDP-2 */
+	ns_t timeout_oneway, timeout_stream;
+};
+
+/* Packets of one 5-tuple in order of arrival; F is NULL if no flow is known yet */
+void udp_guest(struct proto *p, const struct flow_key *key, struct flow *f, const struct proto_pkt *pkt, uint32_t first);
+void udp_host(struct proto *p, struct flow *f, const struct ev_hit *hit);
+/* Datagrams wait at a published port */
+void udp_listen(struct proto *p, const struct udp_listener *l, const struct ev_hit *hit);
+void udp_timer(struct proto *p, struct flow *f);
+void udp_more(struct proto *p, struct flow *f);
+
+#endif
