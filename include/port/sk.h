@@ -34,7 +34,7 @@ enum sk_end {
 
 struct sk_room {
 	uint32_t free;			/* bytes that the kernel would accept now, a cautious figure */
-	uint32_t unsent;		/* bytes accepted and not yet sent by the kernel */
+	uint32_t queued;		/* kernel memory of what the peer has not acknowledged; 0: it has everything */
 	bool writable;			/* whether it would report EV_OUT now: if so, no edge is to come by itself */
 };
 

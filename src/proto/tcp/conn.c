@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Life of a TCP flow: opened by the guest's SYN or by a connection that the
+ * host accepted, ended by both FINs, a reset, or silence.
+ *
+ * The guest sees no answer to its SYN before the host's connect() has ended
+ * (TCP-22): the latency that it measures is the real one. Initial sequence
+ * numbers as RFC 6528: keyed hash of the tuple plus a clock of 4 us.
+ */
+#include "tcp_priv.h"
+
+void tcp_init(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+
+	t->iss = (uint32_t)hash_sip(&p->env->key, &f->key, sizeof(f->key)) + (uint32_t)(p->env->now >> 12);
+	t->una = t->nxt = t->max = t->iss;
+	t->head = t->iss + 1;
+	t->rto = TCP_RTO_INIT;
+	t->rto_at = t->ack_at = NS_NEVER;
+	t->ws_ours = TCP_WS_OURS;
+	t->delay_acks = true;
+}
+
+void tcp_take_syn(struct proto *p, struct flow *f, const struct wire_tcp *h)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t hdrs = wire_ip_hdr_len(&f->key.guest) + WIRE_TCP_LEN, mss;
+
+	mss = h->has_mss ? h->mss : inaddr_is_v4(&f->key.guest) ? TCP_MSS_DFL4 : TCP_MSS_DFL6;
+	mss = BYTES_MIN(BYTES_MAX(mss, TCP_MSS_MIN), L2_IP_MAX - hdrs);
+	/* never above what fits our own MTU: the link's frames end there */
+	t->mss = (uint16_t)BYTES_MIN(mss, p->env->l2->mtu - hdrs);
+	t->guest_has_ws = h->has_ws;
+	t->ws_guest = h->has_ws ? BYTES_MIN(h->ws, TCP_WS_MAX) : 0;
+	if (!h->has_ws)
+		t->ws_ours = 0;
+	t->irs = h->seq;
+	t->rcv_nxt = t->rcv_acked = h->seq + 1;
+	t->wnd = t->wnd_max = h->wnd;	/* never scaled in a SYN (RFC 7323 2.2) */
+	t->wl1 = h->seq;
+	t->wl2 = t->iss;
+}
+
+static void close_socket(struct proto *p, struct flow *f, enum sk_end how)
+{
+	if (f->h >= 0)
+		p->env->sk->ops->close(p->env->sk, f->h, how);
+	f->h = -1;
+	p->flow_gone = true;
+}
+
+void tcp_abort(struct proto *p, struct flow *f)
+{
+	trace_add(p->env->tr, p->env->now, "tcp abort", flow_idx(p->flows, f), tcp_of(f)->phase, 0);
+	close_socket(p, f, SK_END_RESET);
+	proto_flow_free(p, f);
+}
+
+void tcp_reset(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+
+	if (t->phase == TCP_PHASE_SYN_SENT)
+		tcp_emit(p, f, WIRE_TCP_RST, t->iss + 1);
+	else if (t->phase == TCP_PHASE_CONNECTING)
+		tcp_emit(p, f, WIRE_TCP_RST | WIRE_TCP_ACK, t->iss);
+	else
+		tcp_emit(p, f, WIRE_TCP_RST | WIRE_TCP_ACK, t->max);
+	tcp_abort(p, f);
+}
+
+void tcp_finish(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+
+	close_socket(p, f, SK_END_GRACEFUL);
+	tcp_phase_set(p, f, TCP_PHASE_QUIET);
+	t->host_more = t->rexmit_due = false;
+	t->ack_at = NS_NEVER;
+	t->rto_at = p->env->now + TCP_QUIET;
+}
+
+/* Why a connect could not even be started */
+static void refuse(struct proto *p, const struct flow_key *key, const struct tcp_seg *s, enum drop why)
+{
+	env_drop(p->env, why);
+	tcp_emit_stray_rst(p, key, s);
+}
+
+static void open_from_guest(struct proto *p, const struct flow_key *key, const struct tcp_seg *s)
+{
+	const struct fwd_family_set *set = &p->fwd->f[fwd_family_of(&key->far)];
+	struct sk_addr to = { .a = fwd_to_host(p->fwd, &key->far, key->far_port), .port = key->far_port };
+	struct inaddr from = { { 0 } };
+	struct flow *f;
+
+	if (!inaddr_is_unicast(&key->far) || !inaddr_is_unicast(&key->guest) || !key->far_port || !key->guest_port) {
+		env_drop(p->env, DROP_IP_ADDR);
+		return;
+	}
+	f = flow_new(p->flows, key);
+	if (!f) {
+		refuse(p, key, s, DROP_FLOW_FULL);
+		return;
+	}
+	if (inaddr_is_linklocal(&to.a) && !inaddr_is_v4(&to.a))
+		to.scope = set->scope;
+	if (!inaddr_is_loopback(&to.a))
+		from = set->outbound;
+	f->h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), &to, &from);
+	if (f->h < 0) {
+		refuse(p, key, s, f->h == -EMFILE || f->h == -ENFILE ? DROP_NO_DESCRIPTOR : DROP_TCP_OPEN);
+		f->h = -1;
+		proto_flow_free(p, f);
+		return;
+	}
+	tcp_init(p, f);
+	tcp_take_syn(p, f, &s->h);
+	tcp_phase_set(p, f, TCP_PHASE_CONNECTING);
+}
+
+void tcp_guest_new(struct proto *p, const struct flow_key *key, const struct tcp_seg *s)
+{
+	if (!p->fwd->tcp_on) {
+		env_drop(p->env, DROP_PROTO_OFF);
+		return;
+	}
+	if ((s->h.flags & (WIRE_TCP_SYN | WIRE_TCP_ACK | WIRE_TCP_RST | WIRE_TCP_FIN)) == WIRE_TCP_SYN) {
+		open_from_guest(p, key, s);
+		return;
+	}
+	env_drop(p->env, DROP_TCP_NO_FLOW);
+	tcp_emit_stray_rst(p, key, s);
+}
+
+int tcp_accepted(struct proto *p, int h, const struct sk_addr *peer, const struct inaddr *target, uint16_t port)
+{
+	struct flow_key key = { .far_port = peer->port, .guest_port = port, .proto = FLOW_TCP, .guest = *target };
+	enum drop why = DROP_TCP_NO_GUEST;
+	struct flow *f, *old;
+	struct tcp *t;
+	int err = -EADDRNOTAVAIL;
+
+	if (!peer->port || fwd_from_host(p->fwd, &peer->a, &key.far) ||
+	    (inaddr_is_unset(target) && fwd_guest_addr(p->fwd, &key.far, &key.guest)))
+		goto refuse;
+	old = flow_find(p->flows, &key);
+	if (old && tcp_of(old)->phase == TCP_PHASE_QUIET)
+		proto_flow_free(p, old);
+	else if (old) {
+		/* another host address gave the same tuple after translation */
+		err = -EADDRINUSE;
+		goto refuse;
+	}
+	f = flow_new(p->flows, &key);
+	if (!f) {
+		why = DROP_FLOW_FULL;
+		err = -ENFILE;
+		goto refuse;
+	}
+	t = tcp_of(f);
+	f->h = h;
+	tcp_init(p, f);
+	t->syn_flags = WIRE_TCP_SYN;
+	t->syn_wnd = 65535;
+	t->max = t->nxt = t->iss + 1;
+	tcp_phase_set(p, f, TCP_PHASE_SYN_SENT);
+	p->env->sk->ops->watch(p->env->sk, h, flow_ref(p->flows, f));
+	tcp_emit_syn(p, f);
+	tcp_timer_data_sent(p, t, t->max, false);
+	tcp_timer_sync(p, f);
+	return 0;
+refuse:
+	env_drop(p->env, why);
+	p->env->sk->ops->close(p->env->sk, h, SK_END_RESET);
+	return err;
+}
+
+static void acknowledge(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+
+	bool wait = t->delay_acks && !t->ack_now && !t->refused && t->rcv_nxt - t->rcv_acked <= TCP_ACK_SMALL;
+
+	/* a link that is full gets it a little later */
+	if ((wait || !tcp_emit(p, f, WIRE_TCP_ACK, t->max)) && t->ack_at == NS_NEVER)
+		t->ack_at = p->env->now + TCP_ACK_DELAY;
+}
+
+void tcp_settle(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+
+	if (t->phase == TCP_PHASE_OPEN) {
+		if (t->rexmit_due && !tcp_rexmit(p, f, L2_IP_MAX))
+			return;
+		if (t->host_more && !tcp_push(p, f))
+			return;
+		if (t->host_err && !t->host_more) {
+			tcp_reset(p, f);
+			return;
+		}
+	}
+	if (t->ack_due)
+		acknowledge(p, f);
+	if (t->phase == TCP_PHASE_OPEN && t->guest_fin && t->fin_acked) {
+		if (!tcp_discard(p, f, true))
+			return;
+		tcp_finish(p, f);
+	}
+	tcp_timer_sync(p, f);
+}
+
+bool tcp_draining(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+	struct sk_room r;
+
+	if (t->phase == TCP_PHASE_QUIET || f->h < 0)
+		return false;
+	if (!t->guest_fin)
+		return true;
+	return !p->env->sk->ops->room(p->env->sk, f->h, &r) && r.queued;
+}
+
+void tcp_guest_gone(struct proto *p, struct flow *f)
+{
+	struct sk *sk = p->env->sk;
+	uint8_t scratch[1];
+	struct iovec iov = { scratch, 1 };
+	uint32_t n;
+
+	if (f->h < 0)
+		return;
+	/* Unread data would turn the close into a reset, and lose what the kernel still has to send */
+	for (n = 0; n < 1024 && sk->ops->peek(sk, f->h, 0, &iov, 1) > 0; n++)
+		sk->ops->drop(sk, f->h, TCP_WND_MAX);
+	close_socket(p, f, tcp_of(f)->guest_fin ? SK_END_GRACEFUL : SK_END_RESET);
+	proto_flow_free(p, f);
+}

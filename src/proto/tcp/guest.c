@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Segments from the guest: validated (RFC 9293 3.10.7, RFC 5961), put in order,
+ * handed to the host socket. The payload of all segments of a batch goes out by
+ * one send. What the kernel accepted is acknowledged, nothing else is.
+ *
+ * Segments ahead of a gap are not kept: the guest sends them again.
+ */
+#include "tcp_priv.h"
+
+struct gather {				/* in-order payload of the batch, not yet sent */
+	struct iovec iov[TCP_IOV];
+	int cnt;
+	uint32_t len;
+	bool fin;
+};
+
+static void challenge(struct proto *p, struct flow *f, enum drop why)
+{
+	env_drop(p->env, why);
+	tcp_of(f)->ack_due = tcp_of(f)->ack_now = true;
+}
+
+bool tcp_sent(struct proto *p, struct flow *f, int r, uint32_t len, bool fin)
+{
+	struct tcp *t = tcp_of(f);
+
+	if (r < 0 && r != -EAGAIN && r != -EINTR) {
+		/* EPIPE, ECONNRESET ...: nobody is there to take more */
+		tcp_reset(p, f);
+		return false;
+	}
+	t->rcv_nxt += (uint32_t)BYTES_MAX(r, 0);
+	t->guest_data_at = p->env->now;
+	if (BYTES_MAX(r, 0) < (int)len) {
+		env_drop(p->env, DROP_TCP_BUSY);
+		t->refused = t->ack_now = true;
+		if (!t->armed) {
+			t->armed = true;
+			p->env->sk->ops->arm(p->env->sk, f->h);
+		}
+	} else if (fin) {
+		t->rcv_nxt++;
+		if (seqno_lt(t->rcv_edge, t->rcv_nxt))
+			t->rcv_edge = t->rcv_nxt;
+		t->guest_fin = t->ack_now = true;
+		p->env->sk->ops->shut(p->env->sk, f->h);
+	}
+	t->ack_due = true;
+	tcp_win_update(p, f);
+	return true;
+}
+
+/* Hand over what is gathered. False: the flow is gone. */
+static bool flush(struct proto *p, struct flow *f, struct gather *g)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t len = g->len;
+	bool fin = g->fin;
+	int r = 0, cnt = g->cnt;
+
+	if (!len && !fin)
+		return true;
+	g->cnt = 0;
+	g->len = 0;
+	g->fin = false;
+	if (len)
+		r = p->env->sk->ops->send(p->env->sk, f->h, g->iov, cnt);
+	if (r == -EINPROGRESS) {
+		t->sending = true;
+		t->send_len = len;
+		t->send_fin = fin;
+		return true;
+	}
+	return tcp_sent(p, f, r, len, fin);
+}
+
+/* RTT, window and queue after an acceptable ACK */
+static bool take_ack(struct proto *p, struct flow *f, const struct tcp_seg *s)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t ack = s->h.ack, wnd = (uint32_t)s->h.wnd << t->ws_guest, old_wnd = t->wnd;
+	bool in_flight = t->una != t->max;
+
+	t->retries = 0;
+	if (seqno_lt(t->wl1, s->h.seq) || (t->wl1 == s->h.seq && seqno_le(t->wl2, ack))) {
+		t->wnd = wnd;
+		t->wnd_max = BYTES_MAX(t->wnd_max, wnd);
+		t->wl1 = s->h.seq;
+		t->wl2 = ack;
+		/* a guest short of memory announces 0 and drops what is on its way (TCP-55): send it again at once */
+		if (!old_wnd && wnd && in_flight && ack == t->una) {
+			t->recovering = t->rexmit_due = true;
+			t->recover = t->max;
+		}
+	}
+	if (seqno_gt(ack, t->una)) {
+		t->una = ack;
+		if (seqno_lt(t->nxt, ack))
+			t->nxt = ack;
+		if (t->fin_sent && ack == t->fin_seq + 1)
+			t->fin_acked = true;
+		t->dupacks = 0;
+		tcp_timer_acked(p, t);
+		if (t->recovering) {
+			/* NewReno (RFC 6582 3.2): a partial ACK shows the next hole */
+			t->recovering = seqno_lt(ack, t->recover);
+			t->rexmit_due = t->recovering;
+		}
+		return tcp_discard(p, f, false);
+	}
+	if (ack == t->una && in_flight && !s->data.len && !(s->h.flags & WIRE_TCP_FIN) && wnd == old_wnd &&
+	    !t->recovering && ++t->dupacks == TCP_DUPACKS) {
+		t->recovering = t->rexmit_due = true;
+		t->recover = t->max;
+	}
+	return true;
+}
+
+/* Payload and FIN of an acceptable segment. False: the flow is gone. */
+static bool take_data(struct proto *p, struct flow *f, const struct tcp_seg *s, struct gather *g)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t seq = s->h.seq, expect = t->rcv_nxt + g->len, room = t->rcv_edge - expect;
+	struct view v = s->data;
+	bool fin = s->h.flags & WIRE_TCP_FIN;
+	int n;
+
+	if (!v.len && !fin)
+		return true;
+	if (t->guest_fin || g->fin) {	/* beyond the end of its stream, or the FIN again */
+		challenge(p, f, DROP_TCP_OLD);
+		return true;
+	}
+	if (seqno_gt(seq, expect)) {
+		challenge(p, f, DROP_TCP_GAP);
+		return true;
+	}
+	view_skip(&v, expect - seq);
+	if (v.len > room) {
+		env_drop(p->env, DROP_TCP_WINDOW);
+		view_trim(&v, room);
+		t->ack_due = t->ack_now = true;
+		fin = false;
+	}
+	if (t->sending) {		/* only a link that ignores the rule in port/sk.h gets here */
+		challenge(p, f, DROP_TCP_BUSY);
+		return true;
+	}
+	if (v.len) {
+		n = view_iov(&v, g->iov + g->cnt, TCP_IOV - g->cnt);
+		if (n < 0) {
+			if (!flush(p, f, g))
+				return false;
+			if (t->sending || t->refused) {
+				challenge(p, f, DROP_TCP_BUSY);
+				return true;
+			}
+			n = view_iov(&v, g->iov, TCP_IOV);
+			if (n < 0) {
+				challenge(p, f, DROP_TCP_BUSY);
+				return true;
+			}
+		}
+		g->cnt += n;
+		g->len += v.len;
+	}
+	g->fin = fin;
+	return true;
+}
+
+/* First check of RFC 9293 3.10.7.4: anything of the segment in the window, or right at its edges */
+static bool acceptable(const struct tcp *t, const struct tcp_seg *s, uint32_t expect)
+{
+	uint32_t len = s->data.len + !!(s->h.flags & WIRE_TCP_FIN);
+
+	if (!len)
+		return seqno_ge(s->h.seq, expect) && seqno_le(s->h.seq, t->rcv_edge);
+	return seqno_gt(s->h.seq + len, expect) && seqno_le(s->h.seq, t->rcv_edge);
+}
+
+static bool take_open(struct proto *p, struct flow *f, const struct tcp_seg *s, struct gather *g)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t expect = t->rcv_nxt + g->len + g->fin;
+	uint8_t flags = s->h.flags;
+
+	if (flags & WIRE_TCP_RST) {	/* RFC 5961 3.2 */
+		if (s->h.seq == expect) {
+			if (!flush(p, f, g))
+				return false;
+			tcp_abort(p, f);
+			return false;
+		}
+		if (seqno_gt(s->h.seq, expect) && seqno_lt(s->h.seq, t->rcv_edge))
+			challenge(p, f, DROP_TCP_RST_SEQ);
+		else
+			env_drop(p->env, DROP_TCP_RST_SEQ);
+		return true;
+	}
+	if (flags & WIRE_TCP_SYN) {	/* RFC 5961 4.2 */
+		challenge(p, f, DROP_TCP_SYN_LATE);
+		return true;
+	}
+	if (!acceptable(t, s, expect)) {
+		/* also keep-alive probes, which want just this answer (TCP-57) */
+		challenge(p, f, seqno_gt(s->h.seq, expect) ? DROP_TCP_WINDOW : DROP_TCP_OLD);
+		return true;
+	}
+	if (!(flags & WIRE_TCP_ACK)) {
+		env_drop(p->env, DROP_TCP_FLAGS);
+		return true;
+	}
+	if (seqno_gt(s->h.ack, t->max)) {
+		challenge(p, f, DROP_TCP_ACK_UNSENT);
+		return true;
+	}
+	return take_ack(p, f, s) && take_data(p, f, s, g);
+}
+
+/* The socket is connected to both ends now */
+static void establish(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+
+	t->una = t->iss + 1;
+	t->wnd_low = TCP_SUPER;
+	t->host_more = true;
+	t->retries = 0;
+	tcp_phase_set(p, f, TCP_PHASE_OPEN);
+	tcp_timer_acked(p, t);
+	tcp_win_update(p, f);
+}
+
+static void reset_seq(struct proto *p, struct flow *f, uint32_t seq)
+{
+	env_drop(p->env, DROP_TCP_FLAGS);
+	tcp_emit(p, f, WIRE_TCP_RST, seq);
+}
+
+/* We sent SYN, ACK. False: the flow is gone. */
+static bool take_syn_rcvd(struct proto *p, struct flow *f, const struct tcp_seg *s, struct gather *g)
+{
+	struct tcp *t = tcp_of(f);
+	uint8_t flags = s->h.flags;
+
+	if (flags & WIRE_TCP_RST) {
+		if (s->h.seq == t->rcv_nxt) {
+			tcp_abort(p, f);
+			return false;
+		}
+		env_drop(p->env, DROP_TCP_RST_SEQ);
+		return true;
+	}
+	if (flags & WIRE_TCP_SYN && !(flags & WIRE_TCP_ACK)) {
+		if (s->h.seq == t->irs)
+			tcp_emit_syn(p, f);
+		else
+			challenge(p, f, DROP_TCP_SYN_LATE);	/* a guest that forgot resets us, and tries again */
+		return true;
+	}
+	if (!(flags & WIRE_TCP_ACK)) {
+		env_drop(p->env, DROP_TCP_FLAGS);
+		return true;
+	}
+	if (s->h.ack != t->iss + 1) {
+		reset_seq(p, f, s->h.ack);
+		return true;
+	}
+	establish(p, f);
+	t->wnd = (uint32_t)s->h.wnd << t->ws_guest;
+	t->wnd_max = BYTES_MAX(t->wnd_max, t->wnd);
+	if (flags & WIRE_TCP_SYN) {		/* simultaneous open: its SYN, ACK */
+		t->ack_due = t->ack_now = true;
+		return true;
+	}
+	return take_open(p, f, s, g);
+}
+
+/* We sent SYN. False: the flow is gone. */
+static bool take_syn_sent(struct proto *p, struct flow *f, const struct tcp_seg *s)
+{
+	struct tcp *t = tcp_of(f);
+	uint8_t flags = s->h.flags;
+	bool ack_ok = flags & WIRE_TCP_ACK && s->h.ack == t->iss + 1;
+
+	if (flags & WIRE_TCP_RST) {
+		if (ack_ok) {
+			tcp_abort(p, f);
+			return false;
+		}
+		env_drop(p->env, DROP_TCP_RST_SEQ);
+		return true;
+	}
+	if (flags & WIRE_TCP_ACK && !ack_ok) {
+		reset_seq(p, f, s->h.ack);
+		return true;
+	}
+	if (!(flags & WIRE_TCP_SYN)) {
+		env_drop(p->env, DROP_TCP_FLAGS);
+		return true;
+	}
+	tcp_take_syn(p, f, &s->h);
+	t->rcv_edge = t->rcv_nxt + t->syn_wnd;
+	if (!ack_ok) {			/* simultaneous open (RFC 9293 3.5) */
+		tcp_phase_set(p, f, TCP_PHASE_SYN_RCVD);
+		t->syn_flags = WIRE_TCP_SYN | WIRE_TCP_ACK;
+		tcp_emit_syn(p, f);
+		return true;
+	}
+	t->wl2 = s->h.ack;
+	establish(p, f);
+	t->ack_due = t->ack_now = true;
+	return true;
+}
+
+/* Both ends are done. False: the flow is gone. */
+static bool take_quiet(struct proto *p, struct flow *f, const struct tcp_seg *s)
+{
+	struct tcp *t = tcp_of(f);
+	uint8_t flags = s->h.flags;
+
+	if (flags & WIRE_TCP_RST || (flags & (WIRE_TCP_SYN | WIRE_TCP_ACK)) == WIRE_TCP_SYN) {
+		if (flags & WIRE_TCP_SYN) {	/* the tuple again: make room for it */
+			struct flow_key key = f->key;
+
+			proto_flow_free(p, f);
+			tcp_guest_new(p, &key, s);
+		} else if (s->h.seq == t->rcv_nxt) {
+			proto_flow_free(p, f);
+		} else {
+			return true;
+		}
+		return false;
+	}
+	if (s->data.len || flags & WIRE_TCP_FIN)
+		challenge(p, f, DROP_TCP_OLD);
+	return true;
+}
+
+static bool take(struct proto *p, struct flow *f, const struct tcp_seg *s, struct gather *g)
+{
+	switch ((enum tcp_phase)tcp_of(f)->phase) {
+	case TCP_PHASE_OPEN:
+		return take_open(p, f, s, g);
+	case TCP_PHASE_SYN_RCVD:
+		return take_syn_rcvd(p, f, s, g);
+	case TCP_PHASE_SYN_SENT:
+		return take_syn_sent(p, f, s);
+	case TCP_PHASE_QUIET:
+		return take_quiet(p, f, s);
+	case TCP_PHASE_CONNECTING:
+		/* its SYN again is no news; a reset ends the attempt */
+		if (s->h.flags & WIRE_TCP_RST && s->h.seq == tcp_of(f)->rcv_nxt) {
+			tcp_abort(p, f);
+			return false;
+		}
+		if (!(s->h.flags & WIRE_TCP_SYN))
+			env_drop(p->env, DROP_TCP_FLAGS);
+		return true;
+	case TCP_PHASE_NEW:
+	case TCP_PHASE_CNT:
+		break;
+	}
+	__builtin_trap();
+}
+
+void tcp_guest(struct proto *p, struct flow *f, const struct tcp_seg *seg, uint32_t first)
+{
+	struct flow_key key = f->key;
+	struct gather g;
+
+	g.cnt = 0;
+	g.len = 0;
+	g.fin = false;
+	for (uint32_t i = first; i != FLOW_NONE; i = seg[i].next) {
+		if (take(p, f, &seg[i], &g))
+			continue;
+		/* The flow ended inside its batch: the rest is for a new one, or for none */
+		g.cnt = 0;
+		g.len = 0;
+		g.fin = false;
+		while (i = seg[i].next, i != FLOW_NONE) {
+			f = flow_find(p->flows, &key);
+			if (f)
+				break;
+			tcp_guest_new(p, &key, &seg[i]);
+		}
+		if (i == FLOW_NONE)
+			return;
+		if (!take(p, f, &seg[i], &g))
+			return;
+	}
+	if (flush(p, f, &g))
+		tcp_settle(p, f);
+}

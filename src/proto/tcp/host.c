@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * From the host socket to the guest: peek straight into the frame, as far as
+ * the guest's window goes; discard when the guest acknowledges (TCP-40). A
+ * retransmission peeks the same bytes again.
+ *
+ * Invariant: while data waits, something will wake us: bytes in flight have the
+ * retransmission timer, a closed window has the probe timer, an empty socket
+ * has its event.
+ */
+#include "tcp_priv.h"
+
+bool tcp_discard(struct proto *p, struct flow *f, bool all)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t upto = t->fin_sent && seqno_gt(t->una, t->fin_seq) ? t->fin_seq : t->una;
+	uint32_t len = upto - t->head;
+	int r;
+
+	if (!len)
+		return true;
+	if (!all && len < TCP_LAZY_LEN && ++t->lazy_cnt < TCP_LAZY_CNT)
+		return true;
+	t->lazy_cnt = 0;
+	r = p->env->sk->ops->drop(p->env->sk, f->h, len);
+	if (r) {
+		tcp_reset(p, f);
+		return false;
+	}
+	t->head = upto;
+	return true;
+}
+
+/* A data segment from SEQ, at most WANT bytes: what peek returned */
+static int send_data(struct proto *p, struct flow *f, uint32_t seq, uint32_t want, uint32_t all_if_below)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t hdr_len = proto_l4_off(&f->key.far) + WIRE_TCP_LEN;
+	struct iovec iov[L2_IOV_MAX];
+	uint8_t hdr[PROTO_HDR_MAX];
+	struct l2_frame fr;
+	struct view v;
+	int r, cnt;
+
+	if (!proto_reserve(p->env, &fr, hdr_len + want))
+		return -ENOBUFS;
+	v = view_of(fr.iov, hdr_len + want);
+	view_skip(&v, hdr_len);
+	cnt = view_iov(&v, iov, L2_IOV_MAX);
+	r = p->env->sk->ops->peek(p->env->sk, f->h, seq - t->head, iov, cnt);
+	if (r <= 0)
+		return r;
+	/* silly window avoidance, sender's side: a part of what waits is not worth a segment now (RFC 9293 3.8.6.2.1) */
+	if ((uint32_t)r == want && want < all_if_below)
+		return -EBUSY;
+	tcp_data_hdr(p, f, hdr, seq, WIRE_TCP_ACK | ((uint32_t)r < want ? WIRE_TCP_PSH : 0), (uint32_t)r);
+	view_scatter(fr.iov, 0, hdr, hdr_len);
+	tcp_data_desc(f, &fr, hdr_len, (uint32_t)r);
+	if (!proto_commit(p->env, &fr))
+		return -ENOBUFS;
+	if (p->env->now - t->guest_data_at < TCP_ACK_DELAY)
+		t->delay_acks = true;
+	tcp_timer_ack_sent(t);
+	return r;
+}
+
+static bool send_fin(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+
+	if (t->fin_sent)
+		return true;
+	t->fin_sent = true;
+	t->fin_seq = t->max;
+	t->max = t->nxt = t->fin_seq + 1;
+	tcp_emit(p, f, WIRE_TCP_FIN | WIRE_TCP_ACK, t->fin_seq);	/* if the link refused: the timer sends it again */
+	tcp_timer_data_sent(p, t, t->max, false);
+	return true;
+}
+
+/* What peek said instead of data. True: go on with this flow; *ret_gone tells if it is no more. */
+static void no_data(struct proto *p, struct flow *f, int r, bool *ret_gone)
+{
+	struct tcp *t = tcp_of(f);
+
+	*ret_gone = false;
+	switch (-r) {
+	case 0:
+		t->host_more = false;
+		send_fin(p, f);
+		return;
+	case EAGAIN:
+	case EINTR:
+		t->host_more = r == -EINTR;
+		return;
+	case EBUSY:
+		return;			/* an ACK is on its way */
+	case ENOBUFS:
+		tcp_timer_blocked(p, t);	/* the link is full: try again with the timer, or with the next ACK */
+		return;
+	default:
+		*ret_gone = true;
+		tcp_reset(p, f);
+	}
+}
+
+bool tcp_push(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t hdrs = wire_ip_hdr_len(&f->key.far) + WIRE_TCP_LEN;
+	uint32_t super = BYTES_MAX((L2_IP_MAX - hdrs) / t->mss, 1u) * t->mss;
+	uint32_t small = BYTES_MIN(t->mss, t->wnd_max / 2);
+	bool gone;
+
+	for (int turn = 0; t->host_more && !t->fin_sent; turn++) {
+		int32_t room = (int32_t)(t->una + t->wnd - t->nxt);
+		uint32_t want;
+		int r;
+
+		if (turn == TCP_TURN) {
+			proto_ready(p, f);
+			break;
+		}
+		if (room <= 0) {
+			if (t->una == t->max)
+				tcp_timer_blocked(p, t);
+			break;
+		}
+		want = BYTES_MIN((uint32_t)room, super);
+		r = send_data(p, f, t->nxt, want, t->una != t->max ? small : 0);
+		if (r <= 0) {
+			no_data(p, f, r, &gone);
+			if (gone)
+				return false;
+			break;
+		}
+		t->nxt += (uint32_t)r;
+		t->max = t->nxt;
+		tcp_timer_data_sent(p, t, t->nxt, false);
+		/* a short read emptied the socket: the next bytes come with an event of their own */
+		if ((uint32_t)r < want && !t->host_rdhup && !t->host_err)
+			t->host_more = false;
+	}
+	return true;
+}
+
+bool tcp_rexmit(struct proto *p, struct flow *f, uint32_t limit)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t end = t->fin_sent ? t->fin_seq : t->max, want;
+	uint32_t hdrs = wire_ip_hdr_len(&f->key.far) + WIRE_TCP_LEN;
+	bool gone;
+	int r;
+
+	t->rexmit_due = false;
+	if (t->una == t->max)
+		return true;
+	if (seqno_ge(t->una, end)) {
+		tcp_emit(p, f, WIRE_TCP_FIN | WIRE_TCP_ACK, t->fin_seq);
+	} else {
+		want = BYTES_MIN(BYTES_MIN(end - t->una, limit), (L2_IP_MAX - hdrs) / t->mss * t->mss);
+		/* a window that shrank: what fits it, but at least a probe of one byte */
+		want = BYTES_MIN(want, BYTES_MAX(t->wnd, 1u));
+		r = send_data(p, f, t->una, want, 0);
+		if (r <= 0 && r != -EAGAIN) {
+			no_data(p, f, r, &gone);
+			if (gone)
+				return false;
+		}
+	}
+	tcp_timer_data_sent(p, t, t->max, true);
+	return true;
+}
+
+static void connected(struct proto *p, struct flow *f, uint32_t mask)
+{
+	struct tcp *t = tcp_of(f);
+	struct sk_room r = { .writable = true };
+	int err = p->env->sk->ops->result(p->env->sk, f->h);
+
+	if (err == -EINPROGRESS && !(mask & (EV_ERR | EV_HUP)))
+		return;
+	if (err) {
+		tcp_reset(p, f);
+		return;
+	}
+	t->host_rdhup = mask & EV_RDHUP;
+	p->env->sk->ops->room(p->env->sk, f->h, &r);
+	t->syn_flags = WIRE_TCP_SYN | WIRE_TCP_ACK;
+	t->syn_wnd = (uint16_t)BYTES_MIN(tcp_win_room(&r, 65535), 65535u);
+	t->rcv_edge = t->rcv_nxt + t->syn_wnd;
+	t->max = t->nxt = t->iss + 1;
+	tcp_phase_set(p, f, TCP_PHASE_SYN_RCVD);
+	tcp_emit_syn(p, f);
+	tcp_timer_data_sent(p, t, t->max, false);
+	tcp_timer_sync(p, f);
+}
+
+/* The kernel refused a part of a batch, and takes data again: three equal ACKs make the guest repeat it at once (RFC 5681
+ * 3.2) instead of after its timer
+ */
+static void ask_again(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+
+	t->refused = false;
+	for (int i = 0; i <= TCP_DUPACKS; i++)
+		tcp_emit(p, f, WIRE_TCP_ACK, t->max);
+}
+
+static void writable(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t edge = t->rcv_edge;
+
+	t->armed = false;
+	t->wnd_low = TCP_WND_MAX;	/* look, however much is left */
+	tcp_win_update(p, f);
+	if (t->refused)
+		ask_again(p, f);
+	else if (t->rcv_edge != edge)
+		t->ack_due = t->ack_now = true;
+}
+
+void tcp_host(struct proto *p, struct flow *f, const struct ev_hit *hit)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t mask = hit->mask;
+
+	if (t->phase == TCP_PHASE_CONNECTING) {
+		connected(p, f, mask);
+		return;
+	}
+	if (mask & EV_RDHUP)
+		t->host_rdhup = true;
+	if (mask & (EV_IN | EV_RDHUP | EV_HUP))
+		t->host_more = true;
+	if (mask & EV_ERR)
+		t->host_err = t->host_more = true;
+	if (t->phase != TCP_PHASE_OPEN) {
+		if (t->host_err)	/* the client did not wait for the guest's answer */
+			tcp_reset(p, f);
+		return;
+	}
+	if (mask & EV_SENT) {
+		t->sending = false;
+		if (!tcp_sent(p, f, hit->res, t->send_len, t->send_fin))
+			return;
+	}
+	if (mask & EV_OUT && (t->armed || t->refused))
+		writable(p, f);
+	tcp_settle(p, f);
+}
+
+void tcp_more(struct proto *p, struct flow *f)
+{
+	tcp_settle(p, f);
+}

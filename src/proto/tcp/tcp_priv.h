@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * State of one TCP flow and the seams between the files of this folder.
+ * Names as in RFC 9293 3.3.1: una, nxt, wnd for what we send to the guest, rcv_*
+ * for what the guest sends.
+ */
+#ifndef TCP_PRIV_H
+#define TCP_PRIV_H
+
+#include <errno.h>
+
+#include "base/bytes.h"
+#include "base/seqno.h"
+#include "proto/tcp.h"
+
+#define TCP_MSS_MIN	48u		/* least MSS we send with, as Linux's net.ipv4.tcp_min_snd_mss (TCP-16) */
+#define TCP_MSS_DFL4	536u		/* no option, IPv4 (RFC 9293 3.7.1) */
+#define TCP_MSS_DFL6	1220u		/* no option, IPv6 */
+#define TCP_WS_OURS	8		/* shift that we offer: windows up to 16 MiB (TCP-19) */
+#define TCP_WS_MAX	14		/* RFC 7323 2.3 */
+#define TCP_WND_MAX	(8u << 20)	/* most that we advertise: beyond any default of tcp_wmem[2] (4 MiB) */
+#define TCP_SUPER	65536u		/* one super-frame: below this much room a wake-up is armed */
+#define TCP_RTO_INIT	NS_S		/* RFC 6298 2.1 */
+#define TCP_RTO_SYN_RETRIED (3 * NS_S)	/* RFC 6298 5.7 */
+#define TCP_RTO_MIN	(200 * NS_MS)	/* as Linux; the link is memory, so RTT says nothing below it */
+#define TCP_RTO_MAX	(120 * NS_S)
+#define TCP_RETRIES	15		/* data and probes without any answer, as net.ipv4.tcp_retries2 */
+#define TCP_SYN_RETRIES	7		/* LIM-6 */
+#define TCP_QUIET	(2 * NS_S)	/* how long a lost last ACK can be repeated */
+#define TCP_DUPACKS	3		/* RFC 5681 3.2 */
+#define TCP_TURN	16		/* super-frames that one flow sends before others get their turn */
+#define TCP_LAZY_LEN	16384u		/* acknowledged bytes that may wait in the host socket before they are discarded ... */
+#define TCP_LAZY_CNT	16		/* ... and acknowledgements: tiny segments cost the kernel far more than their bytes */
+#define TCP_ACK_DELAY	(2 * NS_MS)	/* how long an ACK may wait for a reply to ride on */
+#define TCP_ACK_SMALL	1024u		/* ... if no more than this is unacknowledged */
+#define TCP_IOV		128		/* pieces of payload in one send */
+
+enum tcp_phase {
+	TCP_PHASE_NEW,
+	TCP_PHASE_CONNECTING,		/* guest sent SYN; the host socket connects */
+	TCP_PHASE_SYN_RCVD,		/* we answered SYN, ACK */
+	TCP_PHASE_SYN_SENT,		/* the host accepted; we sent SYN to the guest */
+	TCP_PHASE_OPEN,			/* established, and all half-closed states by the flags below */
+	TCP_PHASE_QUIET,		/* both ends done, socket closed; late segments get their ACK */
+	TCP_PHASE_CNT
+};
+
+struct tcp {
+	uint8_t phase;			/* enum tcp_phase; tcp_phase_set() only */
+	uint8_t ws_guest, ws_ours;	/* shifts of windows from and to the guest; both 0 if one side offers none */
+	uint8_t dupacks, retries, backoff;
+
+	/* half-close: each stays true once set */
+	bool guest_fin;			/* the guest's FIN was accepted and passed on */
+	bool fin_sent, fin_acked;	/* ours to the guest, at sequence fin_seq */
+
+	bool host_more;			/* the socket may hold data beyond nxt */
+	bool host_rdhup;		/* the peer sent its end: read until 0 */
+	bool host_err;			/* the socket failed: pass on what is there, then reset */
+	bool ack_due;			/* the guest is owed an ACK */
+	bool ack_now;			/* ... without delay */
+	bool refused;			/* the kernel did not take all: ask for it again once it is writable */
+	bool armed;			/* EV_OUT will come */
+	bool sending;			/* a send is under way, of send_len bytes and maybe FIN */
+	bool send_fin;
+	bool recovering;		/* retransmitting up to `recover` (RFC 6582) */
+	bool rexmit_due;		/* send from una again */
+	bool rtt_timing;
+	bool delay_acks;		/* replies come soon: an ACK may wait for one */
+
+	uint16_t mss;			/* payload of a segment to the guest */
+	uint8_t lazy_cnt;
+	uint8_t syn_flags;		/* of our SYN, for its identical retransmission */
+	uint16_t syn_wnd;
+	bool guest_has_ws;		/* the guest offered window scaling */
+
+	uint32_t iss, una, nxt, max;	/* max: highest sent ever, FIN included */
+	uint32_t fin_seq;
+	uint32_t head;			/* sequence at the head of the socket's receive queue, <= una */
+	uint32_t wnd, wnd_max, wl1, wl2; /* guest's window in bytes */
+	uint32_t recover, rtt_seq;
+
+	uint32_t irs, rcv_nxt, rcv_edge; /* edge: right end of the window advertised */
+	uint32_t rcv_acked;		/* last ACK that we sent */
+	uint32_t wnd_low;		/* ask the kernel for room again when less than this is left of the window */
+	uint32_t send_len;
+
+	ns_t guest_data_at;		/* last payload accepted from the guest */
+	ns_t rtt_at, srtt, rttvar, rto;
+	ns_t rto_at, ack_at;		/* deadlines, NS_NEVER: none */
+};
+
+_Static_assert(sizeof(struct tcp) <= FLOW_BODY_LEN, "struct tcp must fit the flow's body");
+
+static inline struct tcp *tcp_of(struct flow *f)
+{
+	return flow_body(f);
+}
+
+/* --- fsm.c --- */
+void tcp_phase_set(struct proto *p, struct flow *f, enum tcp_phase to);
+/* Whether TO may follow FROM */
+bool tcp_phase_legal(enum tcp_phase from, enum tcp_phase to);
+
+/* --- conn.c: life of a flow. All of these free the flow: it must not be touched afterwards. --- */
+/* RST to the guest and to the peer */
+void tcp_reset(struct proto *p, struct flow *f);
+/* The guest is gone or reset: RST to the peer only */
+void tcp_abort(struct proto *p, struct flow *f);
+/* Both ends done: socket closed, flow kept for the quiet period (this one does not free) */
+void tcp_finish(struct proto *p, struct flow *f);
+/* What the guest's SYN says about it */
+void tcp_take_syn(struct proto *p, struct flow *f, const struct wire_tcp *h);
+/* Fields that both ways of opening share */
+void tcp_init(struct proto *p, struct flow *f);
+/* The end of handling anything: retransmit, push, acknowledge, close, timers. May free the flow. */
+void tcp_settle(struct proto *p, struct flow *f);
+
+/* --- guest.c --- */
+/* The kernel took R of LEN bytes (or negative errno); FIN follows them. False: the flow is gone. */
+bool tcp_sent(struct proto *p, struct flow *f, int r, uint32_t len, bool fin);
+
+/* --- host.c --- */
+/* Bytes from the socket to the guest as the window allows. False: the flow is gone. */
+bool tcp_push(struct proto *p, struct flow *f);
+/* From una again, up to LIMIT bytes. False: the flow is gone. */
+bool tcp_rexmit(struct proto *p, struct flow *f, uint32_t limit);
+/* Discard what the guest acknowledged; lazily unless ALL. False: the flow is gone. */
+bool tcp_discard(struct proto *p, struct flow *f, bool all);
+
+/* --- seg.c --- */
+/* Segment without payload; false if the link did not take it */
+bool tcp_emit(struct proto *p, struct flow *f, uint8_t flags, uint32_t seq);
+/* SYN or SYN, ACK, always the same one */
+bool tcp_emit_syn(struct proto *p, struct flow *f);
+/* Headers of a data segment: writes into HDR, returns their length */
+uint32_t tcp_data_hdr(struct proto *p, struct flow *f, uint8_t *hdr, uint32_t seq, uint8_t flags, uint32_t len);
+/* Descriptor of a data frame */
+void tcp_data_desc(const struct flow *f, struct l2_frame *fr, uint32_t hdr_len, uint32_t len);
+/* RST for a segment that belongs to nothing (RFC 9293 3.10.7.1, TCP-90, TCP-91) */
+void tcp_emit_stray_rst(struct proto *p, const struct flow_key *key, const struct tcp_seg *s);
+
+/* --- win.c: from numbers only --- */
+/* Room to advertise, from what the kernel has */
+uint32_t tcp_win_room(const struct sk_room *r, uint32_t limit);
+/* Open the window as far as the host socket has room, and arm a wake-up where it stays small */
+void tcp_win_update(struct proto *p, struct flow *f);
+/* The header's field for the window advertised; moves the edge up to what the field can say */
+uint16_t tcp_win_field(struct tcp *t);
+
+/* --- timer.c: armed by saying what happened --- */
+void tcp_timer_data_sent(struct proto *p, struct tcp *t, uint32_t end_seq, bool again);
+void tcp_timer_acked(struct proto *p, struct tcp *t);
+void tcp_timer_blocked(struct proto *p, struct tcp *t);	/* window closed, nothing in flight */
+void tcp_timer_ack_sent(struct tcp *t);
+void tcp_timer_sync(struct proto *p, struct flow *f);
+ns_t tcp_rto(const struct tcp *t);
+
+#endif

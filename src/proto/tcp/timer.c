@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Deadlines of a TCP flow: retransmission or window probe, and a delayed ACK,
+ * independent of each other (TCP-58). They share the flow's one timer, which is
+ * moved only to an earlier time; when it fires too early it is set anew. So a
+ * segment costs no timer operation in the usual case.
+ * RTO as RFC 6298, with Karn's rule: a retransmitted range gives no sample.
+ */
+#include "tcp_priv.h"
+
+ns_t tcp_rto(const struct tcp *t)
+{
+	ns_t rto = t->rto;
+
+	for (int i = 0; i < t->backoff && rto < TCP_RTO_MAX; i++)
+		rto *= 2;
+	return BYTES_MIN(rto, TCP_RTO_MAX);
+}
+
+void tcp_timer_data_sent(struct proto *p, struct tcp *t, uint32_t end_seq, bool again)
+{
+	if (again) {
+		t->rtt_timing = false;
+	} else if (!t->rtt_timing) {
+		t->rtt_timing = true;
+		t->rtt_seq = end_seq;
+		t->rtt_at = p->env->now;
+	}
+	if (t->rto_at == NS_NEVER || again)
+		t->rto_at = p->env->now + tcp_rto(t);
+}
+
+static void rtt_sample(struct tcp *t, ns_t rtt)
+{
+	ns_t err;
+
+	if (!t->srtt) {
+		t->srtt = BYTES_MAX(rtt, 1);
+		t->rttvar = rtt / 2;
+	} else {
+		err = t->srtt > rtt ? t->srtt - rtt : rtt - t->srtt;
+		t->rttvar += (err - t->rttvar) / 4;
+		t->srtt += (rtt - t->srtt) / 8;
+	}
+	t->rto = BYTES_MIN(BYTES_MAX(t->srtt + 4 * t->rttvar, TCP_RTO_MIN), TCP_RTO_MAX);
+}
+
+void tcp_timer_acked(struct proto *p, struct tcp *t)
+{
+	if (t->rtt_timing && seqno_ge(t->una, t->rtt_seq)) {
+		t->rtt_timing = false;
+		rtt_sample(t, p->env->now - t->rtt_at);
+	}
+	t->backoff = 0;
+	t->rto_at = t->una == t->max ? NS_NEVER : p->env->now + tcp_rto(t);
+}
+
+void tcp_timer_blocked(struct proto *p, struct tcp *t)
+{
+	if (t->rto_at == NS_NEVER)
+		t->rto_at = p->env->now + tcp_rto(t);
+}
+
+void tcp_timer_ack_sent(struct tcp *t)
+{
+	t->ack_due = t->ack_now = false;
+	t->ack_at = NS_NEVER;
+	t->rcv_acked = t->rcv_nxt;
+}
+
+void tcp_timer_sync(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+	ns_t at = BYTES_MIN(t->rto_at, t->ack_at);
+
+	if (at == NS_NEVER)
+		return;
+	if (!twheel_armed(&f->timer) || f->timer.due_tick * (uint64_t)TWHEEL_TICK > (uint64_t)(at + TWHEEL_TICK))
+		twheel_arm(p->env->tw, &f->timer, at);
+}
+
+/* Nothing was heard of the guest for too long */
+static bool give_up(struct proto *p, struct flow *f, int limit)
+{
+	if (++tcp_of(f)->retries <= limit)
+		return false;
+	tcp_reset(p, f);
+	return true;
+}
+
+static bool rto_expired(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+	bool syn = t->phase == TCP_PHASE_SYN_RCVD || t->phase == TCP_PHASE_SYN_SENT;
+
+	trace_add(p->env->tr, p->env->now, "tcp rto", flow_idx(p->flows, f), t->una, t->max);
+	if (t->phase == TCP_PHASE_QUIET) {
+		proto_flow_free(p, f);
+		return false;
+	}
+	if (give_up(p, f, syn ? TCP_SYN_RETRIES : TCP_RETRIES))
+		return false;
+	if (t->backoff < 16)
+		t->backoff++;
+	t->rto_at = p->env->now + tcp_rto(t);
+	t->rtt_timing = false;
+	if (syn) {
+		t->rto = TCP_RTO_SYN_RETRIED;
+		t->rto_at = p->env->now + (TCP_RTO_INIT << BYTES_MAX(t->retries - 5, 0));	/* TCP-34: linear, then doubled */
+		tcp_emit_syn(p, f);
+		return true;
+	}
+	if (t->una == t->max || (!t->wnd && seqno_ge(t->una, t->nxt))) {
+		/* Window probe (RFC 9293 3.8.6.1): an old sequence makes the guest say its window, at any size of it */
+		tcp_emit(p, f, WIRE_TCP_ACK, t->una - 1);
+		return true;
+	}
+	t->recovering = true;
+	t->recover = t->max;
+	t->dupacks = 0;
+	return tcp_rexmit(p, f, t->mss);
+}
+
+void tcp_timer(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+
+	if (t->ack_at <= p->env->now) {
+		t->ack_at = NS_NEVER;
+		t->delay_acks = false;	/* the reply was not soon enough to wait for */
+		t->ack_now = t->ack_due;
+	}
+	if (t->rto_at <= p->env->now) {
+		t->rto_at = NS_NEVER;
+		if (!rto_expired(p, f))
+			return;
+	}
+	tcp_settle(p, f);
+}

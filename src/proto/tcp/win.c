@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The window towards the guest: what the host socket would take, so that
+ * nothing accepted must be dropped and a far, slow peer shows through.
+ *
+ * Invariants: the right edge never moves left (RFC 9293 3.8.6). Where less than
+ * one super-frame is advertised a wake-up is armed, else a guest that wants to
+ * send more than that would wait for its own probe timer. The kernel calls a
+ * socket writable from a third of its buffer on and takes whole socket buffers
+ * of up to 64 KiB then, so a writable one always gets one super-frame: arming
+ * it would answer at once and spin.
+ */
+#include "tcp_priv.h"
+
+uint32_t tcp_win_room(const struct sk_room *r, uint32_t limit)
+{
+	uint32_t room = r->free;
+
+	if (r->writable)
+		room = BYTES_MAX(room, TCP_SUPER);
+	return BYTES_MIN(BYTES_MIN(room, limit), TCP_WND_MAX);
+}
+
+/* A guest without segmentation offload must not fill the queue of its device with one window (D04) */
+static uint32_t queue_limit(const struct proto *p, const struct flow *f)
+{
+	const struct l2 *l = p->env->l2;
+	uint32_t tso = inaddr_is_v4(&f->key.guest) ? L2_OFF_TSO4 : L2_OFF_TSO6;
+
+	if ((l->gives & tso) || !l->queue_frames)
+		return TCP_WND_MAX;
+	return BYTES_MAX(l->queue_frames / 2 * (l->mtu - wire_ip_hdr_len(&f->key.guest) - WIRE_TCP_LEN), TCP_SUPER);
+}
+
+void tcp_win_update(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t left = t->rcv_edge - t->rcv_nxt, room;
+	struct sk_room r;
+
+	if (left >= t->wnd_low || t->guest_fin || f->h < 0)
+		return;
+	if (p->env->sk->ops->room(p->env->sk, f->h, &r))
+		return;			/* the socket's own error event tells the rest */
+	room = tcp_win_room(&r, BYTES_MIN(queue_limit(p, f), 65535u << t->ws_ours));
+	if (room > left) {
+		t->rcv_edge = t->rcv_nxt + room;
+		left = room;
+	}
+	t->wnd_low = BYTES_MAX(left / 2, TCP_SUPER);
+	if (left < TCP_SUPER && !t->armed && !r.writable) {
+		t->armed = true;
+		p->env->sk->ops->arm(p->env->sk, f->h);
+	}
+}
+
+uint16_t tcp_win_field(struct tcp *t)
+{
+	uint32_t left = t->rcv_edge - t->rcv_nxt, unit = 1u << t->ws_ours;
+	uint32_t field = BYTES_MIN((left + unit - 1) >> t->ws_ours, 65535u);
+
+	/* rounded up, as rounding down would move the edge left by a few bytes */
+	if (field << t->ws_ours > left)
+		t->rcv_edge = t->rcv_nxt + (field << t->ws_ours);
+	return (uint16_t)field;
+}
