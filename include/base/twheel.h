@@ -29,11 +29,12 @@ struct twheel {
 	struct twheel_timer *slot[TWHEEL_LEVELS][TWHEEL_SLOTS];
 	uint64_t used[TWHEEL_LEVELS];	/* bit per non-empty slot */
 	uint64_t tick;			/* all before this tick have been run */
-	struct twheel_timer *due;	/* expired, not yet taken */
 };
 
 void twheel_init(struct twheel *w, ns_t now);
-/* Arm or move; a deadline in the past fires at the next run */
+/* Arm or move; a deadline in the past fires at the next run (even the present one: a handler that arms its timer again
+ * must use a later deadline). NS_NEVER disarms.
+ */
 void twheel_arm(struct twheel *w, struct twheel_timer *t, ns_t deadline);
 void twheel_cancel(struct twheel *w, struct twheel_timer *t);
 static inline bool twheel_armed(const struct twheel_timer *t)
