@@ -35,7 +35,7 @@ struct flow_key {			/* as on the guest link; no padding, it is hashed as bytes *
 struct flow {
 	struct flow_key key;
 	uint32_t gen;			/* 24 bits, counts uses of this entry */
-	uint32_t hash_next;
+	uint32_t hash_next;		/* index + 1 of the next in this chain, or of the next free one; 0: last */
 	uint32_t batch_first, batch_last;	/* path: this batch's frames; FLOW_NONE */
 	uint32_t ready_next;		/* path: queue of flows with more to do; FLOW_NONE: last */
 	bool ready;			/* path: is in that queue */
@@ -46,10 +46,10 @@ struct flow {
 
 struct flow_tab {
 	struct flow *tab;
-	uint32_t *bucket;		/* heads of hash chains */
+	uint32_t *bucket;		/* heads of hash chains: index + 1, 0: empty */
 	uint32_t cap, bucket_cnt;	/* bucket_cnt: a power of two */
 	uint32_t cnt;			/* entries in use */
-	uint32_t free_head;		/* chain of used-then-freed entries */
+	uint32_t free_head;		/* chain of used-then-freed entries: index + 1, 0: none */
 	uint32_t fresh;			/* entries never used begin here: their memory is untouched */
 	struct hash_key hkey;
 };
@@ -59,8 +59,9 @@ size_t flow_tab_size(uint32_t cap);
 /* MEM: zeroed, flow_tab_size(cap) bytes */
 void flow_tab_init(struct flow_tab *t, void *mem, uint32_t cap, const struct hash_key *hkey);
 
-/* New entry, hashed by KEY, body zeroed, h -1; NULL if the table is full */
+/* New entry, hashed by KEY (which no other entry has), body zeroed, h -1; NULL if the table is full */
 struct flow *flow_new(struct flow_tab *t, const struct flow_key *key);
+/* Its timer is disarmed and its socket closed before. */
 void flow_free(struct flow_tab *t, struct flow *f);
 struct flow *flow_find(const struct flow_tab *t, const struct flow_key *key);
 /* The entry that an event means, NULL if stale */
