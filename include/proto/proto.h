@@ -40,7 +40,9 @@ static inline uint32_t proto_l4_off(const struct inaddr *src)
  */
 uint32_t proto_emit_l3(const struct env *e, uint8_t *p, const struct inaddr *src, const struct inaddr *dst,
 		       uint8_t proto, uint8_t tos, uint32_t l4_len);
-/* Reserve one frame, copy the HDR_LEN header bytes in, set len to TOTAL; false, and counted, if the link has no room */
+/* Reserve one frame of TOTAL bytes, whole and complete by its descriptor; false, and counted, if the link has no room. Its
+ * memory may come in pieces: write with view_scatter().
+ */
 bool proto_reserve(struct env *e, struct l2_frame *f, uint32_t total);
 /* Send one frame; false, and counted, if the link did not take it */
 bool proto_commit(struct env *e, const struct l2_frame *f);
