@@ -34,6 +34,7 @@ enum ev_kind {
 #define EV_HUP		(1u << 4)
 #define EV_SENT		(1u << 5)	/* completion of a send that returned -EINPROGRESS; result in res */
 #define EV_LEVEL	(1u << 6)	/* only for set(): report as long as ready; otherwise once per change */
+#define EV_FIRST	(1u << 7)	/* only for set(): this descriptor is not watched yet */
 
 struct ev_hit {
 	struct ev_ref ref;
@@ -45,7 +46,9 @@ struct ev;
 
 struct ev_ops {
 	const char *name;
-	/* Watch FD, or change its mask: both look at its state afresh, so an edge can't be missed. Mask 0 forgets it. */
+	/* Watch FD (EV_FIRST), or change its mask: both look at its state afresh, so an edge can't be missed. Mask 0 forgets
+	 * it; closing FD does so too.
+	 */
 	int (*set)(struct ev *e, int fd, struct ev_ref ref, uint32_t mask);
 	/* Wait until something happens or UNTIL (NS_NEVER: for ever; in the past: don't wait); returns hits, or negative
 	 * errno. NOW is the current time.

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Host sockets of this kernel, behind the table of port/sk.h. A handle is a
+ * descriptor.
+ */
+#ifndef HOST_SK_H
+#define HOST_SK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "port/ev.h"
+#include "port/sk.h"
+
+enum sk_family { SK_V4, SK_V6, SK_FAMILIES };
+
+struct sk_host_settings {
+	bool no_peek_off;		/* leave SO_PEEK_OFF alone, to measure and test without it */
+	const char *outbound_if[SK_FAMILIES];	/* SO_BINDTODEVICE for what is not loopback; NULL: none */
+	bool freebind;			/* listen on addresses that the host doesn't have (yet) */
+};
+
+struct sk_slot;				/* per descriptor */
+
+struct sk_host {
+	struct sk sk;			/* hand this to others */
+	struct ev *ev;
+	struct sk_host_settings set;
+	bool peek_off[SK_FAMILIES];	/* SO_PEEK_OFF works for TCP: IPv4 since Linux 6.10, IPv6 since 6.12 */
+	bool v6;			/* the kernel has IPv6 at all */
+	struct sk_slot *slot;		/* by descriptor, mapped, touched on use */
+	uint32_t slot_cnt;
+	uint8_t *skip_buf;		/* what a peek without SO_PEEK_OFF reads over again */
+};
+
+/* 0 or negative errno. Raises the soft limit of descriptors to the hard one. */
+int sk_host_open(struct sk_host *s, struct ev *ev, const struct sk_host_settings *set, struct err *e);
+
+enum sk_proto { SK_TCP, SK_UDP };
+
+struct sk_listen {
+	enum sk_proto proto;
+	bool any;			/* both families; addr is then unset */
+	struct sk_addr addr;		/* to bind; unspecified of a family: its wildcard */
+	const char *ifname;		/* SO_BINDTODEVICE, NULL: none */
+};
+
+/* Listening socket (FWD-2, FWD-3) or a bound, unconnected UDP one; events with REF. Handle or negative errno. */
+int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref ref);
+
+#endif

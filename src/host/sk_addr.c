@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Socket addresses and the making of sockets.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sk_priv.h"
+
+socklen_t sk_to_sockaddr(const struct sk_addr *a, int af, union sk_sockaddr *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	if (af == AF_INET) {
+		ret->v4.sin_family = AF_INET;
+		ret->v4.sin_port = htons(a->port);
+		if (!inaddr_is_unset(&a->a))
+			memcpy(&ret->v4.sin_addr, a->a.b + 12, 4);
+		return sizeof(ret->v4);
+	}
+	ret->v6.sin6_family = AF_INET6;
+	ret->v6.sin6_port = htons(a->port);
+	memcpy(&ret->v6.sin6_addr, a->a.b, 16);
+	ret->v6.sin6_scope_id = a->scope;
+	return sizeof(ret->v6);
+}
+
+void sk_from_sockaddr(const union sk_sockaddr *sa, struct sk_addr *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	if (sa->sa.sa_family == AF_INET) {
+		ret->a = inaddr_v4(&sa->v4.sin_addr);
+		ret->port = ntohs(sa->v4.sin_port);
+	} else {
+		ret->a = inaddr_v6(&sa->v6.sin6_addr);
+		ret->port = ntohs(sa->v6.sin6_port);
+		ret->scope = sa->v6.sin6_scope_id;
+	}
+}
+
+int sk_set_int(int fd, int level, int name, int v)
+{
+	return setsockopt(fd, level, name, &v, sizeof(v)) ? -errno : 0;
+}
+
+int sk_new(struct sk_host *s, const struct inaddr *to, int type, int proto)
+{
+	bool v6 = !inaddr_is_v4(to);
+	const char *dev = s->set.outbound_if[v6 ? SK_V6 : SK_V4];
+	int fd = socket(v6 ? AF_INET6 : AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, proto);
+
+	if (fd < 0)
+		return -errno;
+	if ((uint32_t)fd >= s->slot_cnt) {
+		close(fd);
+		return -EMFILE;
+	}
+	/* a filter must not fail open (NAT-5) */
+	if (dev && !inaddr_is_loopback(to) && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, dev, (socklen_t)strlen(dev))) {
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	s->slot[fd] = (struct sk_slot){ .peek_off = SK_PEEK_UNSET, .v6 = v6, .dgram = type == SOCK_DGRAM };
+	return fd;
+}

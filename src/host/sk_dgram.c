@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * UDP and ping sockets of the host: many datagrams a call, runs of equal ones as
+ * one (UDP_GRO, UDP_SEGMENT), source addresses of unconnected sockets by
+ * PKTINFO, errors by the error queue.
+ */
+#include <errno.h>
+#include <linux/errqueue.h>
+#include <netinet/icmp6.h>
+#include <netinet/ip_icmp.h>
+#include <netinet/udp.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "sk_priv.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT	103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO		104
+#endif
+#define SK_DGRAMS	64		/* in one call */
+
+/* Control messages of one datagram: PKTINFO, TTL, traffic class, segment size */
+union sk_ctrl {
+	struct cmsghdr align;
+	uint8_t buf[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int))];
+};
+
+void sk_udp_options(int fd, bool v6)
+{
+	if (v6)
+		sk_set_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+	sk_set_int(fd, IPPROTO_IP, IP_RECVERR, 1);	/* on a dual-stack socket too; fails harmlessly otherwise */
+	sk_set_int(fd, IPPROTO_UDP, UDP_GRO, 1);	/* Linux 5.0; without it datagrams come one by one */
+}
+
+static int open_connected(struct sk_host *h, int fd, struct ev_ref ref, const struct sk_addr *to)
+{
+	int af = inaddr_is_v4(&to->a) ? AF_INET : AF_INET6, err;
+	union sk_sockaddr sa;
+	socklen_t len = sk_to_sockaddr(to, af, &sa);
+
+	if (connect(fd, &sa.sa, len))
+		return -errno;
+	h->slot[fd].ref = ref;
+	err = h->ev->ops->set(h->ev, fd, ref, EV_IN | EV_FIRST);
+	return err;
+}
+
+int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, const struct sk_addr *to, struct sk_addr *ret_local)
+{
+	struct sk_host *h = sk_host_of(s);
+	int fd = sk_new(h, &to->a, SOCK_DGRAM, IPPROTO_UDP), err;
+	int af = inaddr_is_v4(&to->a) ? AF_INET : AF_INET6;
+	struct sk_addr want = *local;
+	union sk_sockaddr sa;
+	socklen_t len;
+
+	if (fd < 0)
+		return fd;
+	sk_udp_options(fd, af == AF_INET6);
+	if (af == AF_INET6)		/* so that the same port of IPv4 stays free */
+		sk_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+	len = sk_to_sockaddr(&want, af, &sa);
+	if (bind(fd, &sa.sa, len)) {
+		/* the guest's port is taken on the host, or privileged: any port is better than none (NAT-4) */
+		want.port = 0;
+		len = sk_to_sockaddr(&want, af, &sa);
+		if (bind(fd, &sa.sa, len)) {
+			err = -errno;
+			goto fail;
+		}
+	}
+	err = open_connected(h, fd, ref, to);
+	if (err)
+		goto fail;
+	len = sizeof(sa);
+	if (getsockname(fd, &sa.sa, &len)) {
+		err = -errno;
+		goto fail;
+	}
+	sk_from_sockaddr(&sa, ret_local);
+	return fd;
+fail:
+	close(fd);
+	return err;
+}
+
+int sk_ping_open(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from)
+{
+	struct sk_host *h = sk_host_of(s);
+	bool v6 = !inaddr_is_v4(&to->a);
+	int fd = sk_new(h, &to->a, SOCK_DGRAM, v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP), err = 0;
+	struct sk_addr dst = *to;
+	union sk_sockaddr sa;
+	socklen_t len;
+
+	if (fd < 0)
+		return fd;
+	sk_set_int(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVERR : IP_RECVERR, 1);
+	if (!inaddr_is_unset(from)) {
+		struct sk_addr src = { .a = *from, .scope = to->scope };
+
+		len = sk_to_sockaddr(&src, v6 ? AF_INET6 : AF_INET, &sa);
+		if (bind(fd, &sa.sa, len))
+			err = -errno;
+	}
+	dst.port = 0;			/* the kernel's identifier sits in the local port */
+	if (!err)
+		err = open_connected(h, fd, ref, &dst);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static void take_ctrl(struct msghdr *m, struct sk_dgram *d)
+{
+	d->seg = 0;
+	d->tos = d->ttl = 0;
+	memset(&d->local, 0, sizeof(d->local));
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+			struct in_pktinfo pi;
+
+			memcpy(&pi, CMSG_DATA(c), sizeof(pi));
+			d->local.a = inaddr_v4(&pi.ipi_addr);
+		} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
+			struct in6_pktinfo pi;
+
+			memcpy(&pi, CMSG_DATA(c), sizeof(pi));
+			d->local.a = inaddr_v6(&pi.ipi6_addr);
+			if (inaddr_is_linklocal(&d->local.a) && !inaddr_is_v4(&d->local.a))
+				d->local.scope = pi.ipi6_ifindex;
+		} else if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
+			int seg;
+
+			memcpy(&seg, CMSG_DATA(c), sizeof(seg));
+			d->seg = (uint32_t)seg < d->len ? (uint16_t)seg : 0;
+		}
+	}
+}
+
+int sk_recv_dgrams(struct sk *s, int h, struct sk_dgram *d, int n)
+{
+	union sk_ctrl ctrl[SK_DGRAMS];
+	union sk_sockaddr sa[SK_DGRAMS];
+	struct mmsghdr m[SK_DGRAMS];
+	int r;
+
+	(void)s;
+	n = BYTES_MIN(n, SK_DGRAMS);
+	for (int i = 0; i < n; i++) {
+		m[i].msg_hdr = (struct msghdr){
+			.msg_name = &sa[i], .msg_namelen = sizeof(sa[i]),
+			.msg_iov = d[i].iov, .msg_iovlen = d[i].iov_cnt,
+			.msg_control = &ctrl[i], .msg_controllen = sizeof(ctrl[i]),
+		};
+	}
+	do
+		r = recvmmsg(h, m, (unsigned)n, MSG_DONTWAIT, NULL);
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return -errno;
+	for (int i = 0; i < r; i++) {
+		d[i].len = m[i].msg_len;
+		if (m[i].msg_hdr.msg_namelen)
+			sk_from_sockaddr(&sa[i], &d[i].to_from);
+		else
+			memset(&d[i].to_from, 0, sizeof(d[i].to_from));
+		take_ctrl(&m[i].msg_hdr, &d[i]);
+	}
+	return r;
+}
+
+static void *put_ctrl(struct msghdr *m, union sk_ctrl *ctrl, int level, int type, size_t len)
+{
+	struct cmsghdr *c = (struct cmsghdr *)(ctrl->buf + m->msg_controllen);
+
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(len);
+	m->msg_control = ctrl->buf;
+	m->msg_controllen += CMSG_SPACE(len);
+	return CMSG_DATA(c);
+}
+
+static void put_int(struct msghdr *m, union sk_ctrl *ctrl, int level, int type, int v)
+{
+	memcpy(put_ctrl(m, ctrl, level, type, sizeof(v)), &v, sizeof(v));
+}
+
+/* V6: of the socket; a dual-stack one sends IPv4 with IPv4's own options */
+static void put_dgram(struct mmsghdr *mm, union sk_ctrl *ctrl, union sk_sockaddr *sa, const struct sk_dgram *d, bool v6)
+{
+	struct msghdr *m = &mm->msg_hdr;
+	bool named = d->to_from.port, v4 = !v6 || (named && inaddr_is_v4(&d->to_from.a));
+
+	*m = (struct msghdr){ .msg_iov = (struct iovec *)d->iov, .msg_iovlen = d->iov_cnt };
+	if (named) {
+		m->msg_name = sa;
+		m->msg_namelen = sk_to_sockaddr(&d->to_from, v6 ? AF_INET6 : AF_INET, sa);
+	}
+	if (d->local.port && !v6) {
+		struct in_pktinfo pi = { 0 };
+
+		memcpy(&pi.ipi_spec_dst, d->local.a.b + 12, 4);
+		memcpy(put_ctrl(m, ctrl, IPPROTO_IP, IP_PKTINFO, sizeof(pi)), &pi, sizeof(pi));
+	} else if (d->local.port) {
+		struct in6_pktinfo pi = { .ipi6_ifindex = d->local.scope };
+
+		memcpy(&pi.ipi6_addr, d->local.a.b, 16);
+		memcpy(put_ctrl(m, ctrl, IPPROTO_IPV6, IPV6_PKTINFO, sizeof(pi)), &pi, sizeof(pi));
+	}
+	if (d->ttl)
+		put_int(m, ctrl, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TTL : IPV6_HOPLIMIT, d->ttl);
+	if (d->tos)
+		put_int(m, ctrl, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, d->tos);
+	if (d->seg && d->seg < d->len) {
+		uint16_t seg = d->seg;
+
+		memcpy(put_ctrl(m, ctrl, IPPROTO_UDP, UDP_SEGMENT, sizeof(seg)), &seg, sizeof(seg));
+	}
+}
+
+int sk_send_dgrams(struct sk *s, int h, const struct sk_dgram *d, int n)
+{
+	bool v6 = sk_host_of(s)->slot[h].v6, again = false;
+	union sk_ctrl ctrl[SK_DGRAMS];
+	union sk_sockaddr sa[SK_DGRAMS];
+	struct mmsghdr m[SK_DGRAMS];
+	int done = 0;
+
+	memset(ctrl, 0, sizeof(ctrl[0]) * (size_t)BYTES_MIN(n, SK_DGRAMS));
+	while (done < n) {
+		int cnt = BYTES_MIN(n - done, SK_DGRAMS), r;
+
+		for (int i = 0; i < cnt; i++)
+			put_dgram(&m[i], &ctrl[i], &sa[i], &d[done + i], v6);
+		r = sendmmsg(h, m, (unsigned)cnt, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (r > 0) {
+			done += r;
+			again = false;
+		} else if (errno == EAGAIN) {
+			break;
+		} else if (again) {
+			done++;		/* this one can't be sent */
+			again = false;
+		} else {
+			again = true;	/* the error may be an earlier datagram's, told only now */
+		}
+	}
+	return done ? done : n ? -EAGAIN : 0;
+}
+
+static void take_err(struct sk_err *ret, const struct cmsghdr *c)
+{
+	struct sock_extended_err ee;
+	const struct sockaddr *off;
+	union sk_sockaddr sa;
+
+	memcpy(&ee, CMSG_DATA(c), sizeof(ee));
+	ret->code = (int)ee.ee_errno;
+	ret->icmp_type = ee.ee_type;
+	ret->icmp_code = ee.ee_code;
+	ret->info = ee.ee_info;
+	ret->local = ee.ee_origin == SO_EE_ORIGIN_LOCAL;
+	off = SO_EE_OFFENDER((struct sock_extended_err *)CMSG_DATA(c));
+	if (off->sa_family == AF_INET)
+		memcpy(&sa, off, sizeof(sa.v4));
+	else if (off->sa_family == AF_INET6)
+		memcpy(&sa, off, sizeof(sa.v6));
+	else
+		return;
+	sk_from_sockaddr(&sa, &ret->offender);
+	ret->offender.port = 0;
+}
+
+int sk_recv_err(struct sk *s, int h, struct sk_err *ret, void *buf, uint32_t len)
+{
+	uint8_t ctrl[512] __attribute__((aligned(8)));
+	struct iovec iov = { buf, len };
+	union sk_sockaddr sa;
+	struct msghdr m = {
+		.msg_name = &sa, .msg_namelen = sizeof(sa), .msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = ctrl, .msg_controllen = sizeof(ctrl),
+	};
+	ssize_t r = recvmsg(h, &m, MSG_ERRQUEUE | MSG_DONTWAIT);
+
+	(void)s;
+	if (r < 0) {
+		int code = 0;
+		socklen_t cl = sizeof(code);
+
+		if (errno == EAGAIN)	/* the pending error that goes with the queue */
+			getsockopt(h, SOL_SOCKET, SO_ERROR, &code, &cl);
+		return -EAGAIN;
+	}
+	memset(ret, 0, sizeof(*ret));
+	ret->len = (uint32_t)r;
+	if (m.msg_namelen)
+		sk_from_sockaddr(&sa, &ret->to);
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
+		if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) ||
+		    (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR))
+			take_err(ret, c);
+	return 0;
+}
