@@ -5,6 +5,8 @@
  * PKTINFO, errors by the error queue.
  */
 #include <errno.h>
+#include <time.h>
+
 #include <linux/errqueue.h>
 #include <netinet/icmp6.h>
 #include <netinet/ip_icmp.h>
