@@ -15,13 +15,6 @@
 /* Lanes are 32 bits and gain at most 0xffff twice a step: drain them in time */
 #define LONG_MAX_STEPS	16384
 
-static inline uint64_t add64(uint64_t a, uint64_t b)
-{
-	const uint64_t s = a + b;
-
-	return s + (s < a);
-}
-
 static inline uint32_t add32(uint32_t a, uint32_t b)
 {
 	const uint32_t s = a + b;
@@ -29,35 +22,53 @@ static inline uint32_t add32(uint32_t a, uint32_t b)
 	return s + (s < a);
 }
 
-static inline uint16_t fold64(uint64_t s)
-{
-	s = (s & 0xffffffff) + (s >> 32);
-	s = (s & 0xffffffff) + (s >> 32);
-	return csum_fold((uint32_t)s);
-}
-
-uint16_t csum_fold(uint32_t sum)
+static inline uint16_t fold32(uint32_t sum)
 {
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum += sum >> 16;
 	return (uint16_t)sum;
 }
 
-/* Machine order, at most 0xffff per 16-bit word: no carry is lost for any length below 2^48 words */
-static uint64_t sum_short(const uint8_t *p, size_t len)
+static inline uint16_t fold64(uint64_t s)
 {
-	uint64_t s = 0, w;
+	s = (s & 0xffffffff) + (s >> 32);
+	s = (s & 0xffffffff) + (s >> 32);
+	return fold32((uint32_t)s);
+}
+
+uint16_t csum_fold(uint32_t sum)
+{
+	return fold32(sum);
+}
+
+/* Machine order, in 32-bit halves: no carry is lost for less than 2^32 words */
+static inline uint64_t sum_short(const uint8_t *p, size_t len)
+{
+	uint64_t lo = 0, hi = 0, w;
+	uint32_t w4;
+	uint16_t w2;
 
 	for (; len >= 8; p += 8, len -= 8) {
 		memcpy(&w, p, 8);
-		s = add64(s, w);
+		lo += (uint32_t)w;
+		hi += w >> 32;
 	}
-	if (len) {
-		w = 0;
-		memcpy(&w, p, len);
-		s = add64(s, w);
+	if (len & 4) {
+		memcpy(&w4, p, 4);
+		lo += w4;
+		p += 4;
 	}
-	return s;
+	if (len & 2) {
+		memcpy(&w2, p, 2);
+		hi += w2;
+		p += 2;
+	}
+	if (len & 1) {
+		w2 = 0;
+		memcpy(&w2, p, 1);
+		hi += w2;
+	}
+	return lo + hi;
 }
 
 typedef uint32_t lanes __attribute__((vector_size(32)));
@@ -121,7 +132,7 @@ static uint16_t sum16(const uint8_t *p, size_t len)
 		p += steps * LONG_STEP;
 		len -= steps * LONG_STEP;
 	}
-	f = fold64(add64(s, sum_short(p, len)));
+	f = fold64(s + sum_short(p, len));
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 	f = __builtin_bswap16(f);
 #endif
