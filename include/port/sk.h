@@ -95,9 +95,14 @@ struct sk_ops {
 	int (*udp_open)(struct sk *s, struct ev_ref ref, const struct sk_addr *local, const struct sk_addr *to, struct sk_addr *ret_local);
 	/* Ping socket (ICMP, ICMPv6 by family of TO), connected to TO. The kernel chooses the identifier. */
 	int (*ping_open)(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from);
-	/* Up to N datagrams into the iovecs given; returns how many; -EAGAIN: none */
+	/* Up to N (at most 64) datagrams into the iovecs given; returns how many, fewer than N only if no more are waiting;
+	 * -EAGAIN: none
+	 */
 	int (*recv_dgrams)(struct sk *s, int h, struct sk_dgram *d, int n);
-	/* Send N; returns how many were handled, of which errors are counted and skipped; < N only on -EAGAIN */
+	/* Send N; returns how many were handled, of which errors are counted and skipped; < N only on -EAGAIN. An error that
+	 * was pending belongs to an earlier datagram: send again. A run that the kernel does not cut (path MTU, no
+	 * UDP_SEGMENT, no checksum offload) goes out one by one.
+	 */
 	int (*send_dgrams)(struct sk *s, int h, const struct sk_dgram *d, int n);
 	/* Next entry of the error queue; up to LEN payload bytes of the culprit go to BUF; -EAGAIN: empty */
 	int (*recv_err)(struct sk *s, int h, struct sk_err *ret, void *buf, uint32_t len);

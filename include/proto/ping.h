@@ -11,6 +11,8 @@
 /* An ICMP or ICMPv6 packet from the guest that is not neighbour discovery */
 void ping_guest(struct proto *p, const struct proto_pkt *pkt);
 void ping_host(struct proto *p, struct flow *f, const struct ev_hit *hit);
+/* The flow had work left when its turn ended */
+void ping_more(struct proto *p, struct flow *f);
 void ping_timer(struct proto *p, struct flow *f);
 
 #endif

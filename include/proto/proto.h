@@ -12,12 +12,30 @@
 #include "wire/eth.h"
 #include "wire/ip.h"
 
+struct udp_settings;
+
+/* Scratch memory: slots for the largest datagram, or run of them (UDP_GRO). Only what arrives touches it, so pages mapped
+ * and never used cost nothing. The stride spreads the slots' beginnings over the cache's sets.
+ */
+#define PROTO_SCRATCH_SLOTS	32
+#define PROTO_SCRATCH_SLOT	65536u
+#define PROTO_SCRATCH_STRIDE	(PROTO_SCRATCH_SLOT + 1600)
+#define PROTO_SCRATCH_LEN	(PROTO_SCRATCH_SLOTS * PROTO_SCRATCH_STRIDE)
+
+#define PROTO_OWNED_MAX		8
+
 struct proto {
 	struct env *env;
 	struct flow_tab *flows;
 	struct fwd *fwd;
+	const struct udp_settings *udp;
+	uint8_t *scratch;			/* PROTO_SCRATCH_LEN bytes, app's: datagrams on their way through one call */
 	uint32_t ready_first, ready_last;	/* flows that gave up the turn with work left (path); FLOW_NONE: none */
 	bool flow_gone;				/* a flow or descriptor became free: paused listeners may go on */
+	uint32_t icmp_tokens;			/* errors that we may make up now, as of icmp_at */
+	ns_t icmp_at;
+	struct inaddr owned[PROTO_OWNED_MAX];	/* addresses that the guest announced, oldest replaced first */
+	unsigned owned_next;
 };
 
 /* A packet from the guest, parsed down to its IP payload */
@@ -46,6 +64,16 @@ uint32_t proto_emit_l3(const struct env *e, uint8_t *p, const struct inaddr *src
 bool proto_reserve(struct env *e, struct l2_frame *f, uint32_t total);
 /* Send one frame; false, and counted, if the link did not take it */
 bool proto_commit(struct env *e, const struct l2_frame *f);
+/* Send one IP packet whose L4 bytes, checksum included, are complete; as fragments where it is larger than the link's MTU
+ * (RFC 791 2.3, RFC 8200 4.5). False, and counted, if it could not be sent.
+ */
+bool proto_send(struct env *e, const struct inaddr *src, const struct inaddr *dst, uint8_t proto, uint8_t tos,
+		const struct view *l4);
+
+/* Host target of a guest's destination: address translated, scope set where one is needed (NAT-1, NAT-8) */
+struct sk_addr proto_host_addr(const struct proto *p, const struct inaddr *dst, uint16_t port);
+/* Source of host sockets towards TO: that of -o, which only makes sense for what is neither loopback nor link-local */
+struct inaddr proto_host_from(const struct proto *p, const struct sk_addr *to);
 
 /* Put the flow at the end of the queue of those that continue in the next turn */
 void proto_ready(struct proto *p, struct flow *f);

@@ -20,6 +20,8 @@ struct svc {				/* settings; none change while frames are handled */
 void svc_arp(struct proto *p, struct view v);
 /* ICMPv6 types 133 to 136 (NDP-1..NDP-6, RA-1..RA-5) */
 void svc_nd(struct proto *p, const struct svc *s, const struct proto_pkt *pkt);
+/* A router advertisement that nobody asked for, to all nodes (RA-6) */
+void svc_advertise(struct proto *p, const struct svc *s);
 /* Ask for the guest's MAC: one ARP request and one neighbour solicitation for its addresses (ARP-6, NDP-6) */
 void svc_solicit(struct proto *p);
 

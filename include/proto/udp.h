@@ -22,8 +22,10 @@ struct udp_settings {			/* ns; UDP-2 */
 /* Packets of one 5-tuple in order of arrival; F is NULL if no flow is known yet */
 void udp_guest(struct proto *p, const struct flow_key *key, struct flow *f, const struct proto_pkt *pkt, uint32_t first);
 void udp_host(struct proto *p, struct flow *f, const struct ev_hit *hit);
-/* Datagrams wait at a published port */
+/* Datagrams wait at a published port, or errors. The socket is watched with EV_LEVEL: what a call leaves is reported again. */
 void udp_listen(struct proto *p, const struct udp_listener *l, const struct ev_hit *hit);
+/* The socket of a published port is about to be closed: end its flows */
+void udp_listener_gone(struct proto *p, int h);
 void udp_timer(struct proto *p, struct flow *f);
 void udp_more(struct proto *p, struct flow *f);
 

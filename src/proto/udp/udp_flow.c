@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Birth and end of UDP flows. A tuple of the guest gets a socket of its own,
+ * bound to the guest's source port and connected, so that the kernel hands us
+ * only that peer's datagrams and its errors (UDP-3). A peer that came to a
+ * published port is served by that port's socket. A tuple that the host
+ * refuses keeps a flow without socket for a second, so that a flood of its
+ * datagrams costs no flood of system calls (UDP-15).
+ *
+ * Time-outs are lazy: a datagram only notes the time, the timer looks at it
+ * when it fires (UDP-2). RFC 4787 4.
+ */
+#include "udp_priv.h"
+
+#include <errno.h>
+
+static ns_t flow_timeout(const struct proto *p, const struct udp_flow *u)
+{
+	const uint8_t answers = u->by_host ? u->guest_cnt : u->host_cnt;
+
+	if (u->refused)
+		return UDP_REFUSED;
+	if (answers && (u->guest_cnt > 1 || u->host_cnt > 1))
+		return p->udp->timeout_stream;
+	return p->udp->timeout_oneway;
+}
+
+static struct flow *udp_flow_new(struct proto *p, const struct flow_key *key)
+{
+	struct flow *f = flow_new(p->flows, key);
+
+	if (!f) {
+		env_drop(p->env, DROP_FLOW_FULL);
+		return NULL;
+	}
+	f->h = -1;
+	udp_body(f)->last = p->env->now;
+	return f;
+}
+
+static void flow_arm(struct proto *p, struct flow *f)
+{
+	struct udp_flow *u = udp_body(f);
+
+	twheel_arm(p->env->tw, &f->timer, u->last + flow_timeout(p, u));
+}
+
+struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key)
+{
+	struct sk *sk = p->env->sk;
+	struct sk_addr local = { .port = key->guest_port }, got;
+	struct flow *f = udp_flow_new(p, key);
+	struct udp_flow *u;
+	int h;
+
+	if (!f)
+		return NULL;
+	u = udp_body(f);
+	u->to = proto_host_addr(p, &key->far, key->far_port);
+	local.a = proto_host_from(p, &u->to);
+	h = sk->ops->udp_open(sk, flow_ref(p->flows, f), &local, &u->to, &got);
+	if (h < 0)
+		u->refused = -h;
+	else
+		f->h = h;
+	trace_add(p->env->tr, p->env->now, "udp: open by guest", flow_idx(p->flows, f), key->far_port, (uint32_t)u->refused);
+	flow_arm(p, f);
+	return f;
+}
+
+int udp_flow_host_key(struct proto *p, const struct udp_listener *l, const struct sk_addr *peer, struct flow_key *ret)
+{
+	*ret = (struct flow_key){
+		.guest = l->target, .guest_port = l->port, .far_port = peer->port, .proto = FLOW_UDP,
+	};
+	if (!peer->port || !inaddr_is_unicast(&peer->a) || fwd_from_host(p->fwd, &peer->a, &ret->far) < 0) {
+		env_drop(p->env, DROP_IP_ADDR);
+		return -EADDRNOTAVAIL;
+	}
+	if (!inaddr_is_unset(&l->target) && inaddr_is_v4(&l->target) == inaddr_is_v4(&ret->far))
+		return 0;
+	if (fwd_guest_addr(p->fwd, &ret->far, &ret->guest) < 0) {
+		env_drop(p->env, DROP_UDP_NO_GUEST);
+		return -EADDRNOTAVAIL;
+	}
+	return 0;
+}
+
+struct flow *udp_flow_host(struct proto *p, const struct udp_listener *l, const struct sk_dgram *d)
+{
+	struct flow_key key;
+	struct udp_flow *u;
+	struct flow *f;
+
+	if (udp_flow_host_key(p, l, &d->to_from, &key) < 0)
+		return NULL;
+	f = flow_find(p->flows, &key);
+	if (f && f->h >= 0 && !udp_body(f)->by_host)
+		return f;		/* the guest has opened it already: answers go its way */
+	if (!f) {
+		f = udp_flow_new(p, &key);
+		if (!f)
+			return NULL;
+		trace_add(p->env->tr, p->env->now, "udp: open by host", flow_idx(p->flows, f), key.far_port, l->port);
+	}
+	u = udp_body(f);
+	u->by_host = true;
+	u->refused = 0;
+	u->to = d->to_from;
+	u->local = d->local;
+	if (inaddr_is_multicast(&d->local.a) || inaddr_is_broadcast(&d->local.a))
+		u->local.port = 0;	/* a group is no source: the kernel picks one */
+	f->h = l->h;
+	if (!twheel_armed(&f->timer))
+		flow_arm(p, f);
+	return f;
+}
+
+void udp_flow_end(struct proto *p, struct flow *f)
+{
+	if (f->h >= 0 && !udp_body(f)->by_host)
+		p->env->sk->ops->close(p->env->sk, f->h, SK_END_GRACEFUL);
+	proto_flow_free(p, f);
+}
+
+void udp_listener_gone(struct proto *p, int h)
+{
+	for (uint32_t i = 0; i < p->flows->fresh; i++) {
+		struct flow *f = &p->flows->tab[i];
+
+		if (f->key.proto == FLOW_UDP && f->h == h && udp_body(f)->by_host)
+			udp_flow_end(p, f);
+	}
+}
+
+void udp_timer(struct proto *p, struct flow *f)
+{
+	struct udp_flow *u = udp_body(f);
+
+	if (u->last + flow_timeout(p, u) <= p->env->now) {
+		trace_add(p->env->tr, p->env->now, "udp: timed out", flow_idx(p->flows, f), u->guest_cnt, u->host_cnt);
+		udp_flow_end(p, f);
+	} else {
+		flow_arm(p, f);
+	}
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * State of a UDP flow, and what its sources share.
+ */
+#ifndef UDP_PRIV_H
+#define UDP_PRIV_H
+
+#include "proto/icmp.h"
+#include "proto/udp.h"
+
+#define UDP_SEG_MAX	64		/* datagrams of one run: UDP_MAX_SEGMENTS before Linux 6.9 */
+#define UDP_ROUNDS	4		/* receive calls of a flow in one turn */
+#define UDP_ERR_MAX	64		/* error queue entries of a flow in one turn */
+#define UDP_REFUSED	NS_S		/* how long a failed open answers for its tuple */
+
+struct udp_flow {
+	ns_t last;			/* last datagram, either way */
+	struct sk_addr to;		/* the peer on the host side */
+	struct sk_addr local;		/* by_host: address that the peer used, port 0: the kernel's choice */
+	int refused;			/* errno of a failed open; the flow's handle is then -1 */
+	bool by_host;			/* the handle is a published port's, not ours to close */
+	uint8_t guest_cnt, host_cnt;	/* datagrams, up to 2 */
+	uint8_t ttl, tos;		/* of the guest's last packet, for quotes of it */
+	bool df;
+	uint16_t len;			/* payload of the guest's last datagram */
+};
+
+_Static_assert(sizeof(struct udp_flow) <= FLOW_BODY_LEN, "a UDP flow fits into its flow");
+
+static inline struct udp_flow *udp_body(struct flow *f)
+{
+	return flow_body(f);
+}
+
+/* A datagram went by */
+static inline void udp_alive(const struct proto *p, struct udp_flow *u, uint8_t *cnt)
+{
+	u->last = p->env->now;
+	if (*cnt < 2)
+		(*cnt)++;
+}
+
+/* udp_flow.c */
+/* New flow for the guest's tuple, with a socket of its own or the errno why there is none; NULL, and counted: no flow */
+struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key);
+/* Flow of a datagram that came to a published port; NULL, and counted */
+struct flow *udp_flow_host(struct proto *p, const struct udp_listener *l, const struct sk_dgram *d);
+/* The key under which a published port's peer is known: 0, or counted and negative */
+int udp_flow_host_key(struct proto *p, const struct udp_listener *l, const struct sk_addr *peer, struct flow_key *ret);
+/* End: close the socket if it is the flow's own */
+void udp_flow_end(struct proto *p, struct flow *f);
+
+/* udp_err.c */
+/* Relay the error queue; true if the socket can't be used any more. Budgeted: *ret_more tells that entries remain. */
+bool udp_err_flow(struct proto *p, struct flow *f, bool *ret_more);
+void udp_err_listener(struct proto *p, const struct udp_listener *l);
+/* The host refused PAYLOAD of the guest with errno CODE: say so, at a limited rate */
+void udp_err_refused(struct proto *p, struct flow *f, int code, const struct view *payload);
+
+/* udp_out.c: frames towards the guest, collected over one call */
+#define UDP_OUT_MAX	64		/* frames, and pieces, of one round */
+#define UDP_PIECE_MAX	128
+
+struct udp_out {			/* one frame: a datagram, or a run of them */
+	struct flow *f;
+	struct inaddr dst;
+	uint32_t piece, piece_cnt;
+	uint32_t len;			/* payload bytes */
+	uint32_t seg, seg_cnt;		/* payload of each datagram, datagrams */
+	uint8_t tos;
+	bool closed;			/* ends in a shorter datagram */
+};
+
+struct udp_outs {
+	struct proto *p;
+	uint32_t cnt, piece_cnt;
+	struct udp_out out[UDP_OUT_MAX];
+	struct iovec piece[UDP_PIECE_MAX];
+};
+
+/* Large, so only what counts is set */
+static inline void udp_outs_init(struct udp_outs *o, struct proto *p)
+{
+	o->p = p;
+	o->cnt = o->piece_cnt = 0;
+}
+
+/* Add what was received, one datagram or a run, for address DST of the guest; its bytes stay valid until the flush */
+void udp_out_add(struct udp_outs *o, struct flow *f, const struct inaddr *dst, const struct sk_dgram *d);
+void udp_out_flush(struct udp_outs *o);
+
+#endif
