@@ -269,12 +269,20 @@ class Program:
         self.missing = "" if self.bare or os.access(self.path, os.X_OK) else f"{path} is not there"
         self.version = ""
         if not self.bare and not self.missing:
-            r = sh(self.path, "--version", check=False)
-            self.version = next((x for x in (r.stdout + r.stderr).splitlines() if x.strip()), "says no version").strip()
-            if "unknown" in self.version and shutil.which("dpkg-query"):
-                r = sh("dpkg-query", "-W", "-f", "passt ${Version}", "passt", check=False)
-                if self.path.startswith("/usr/bin/") and r.stdout:
-                    self.version = f"package {r.stdout}"
+            self.version = self._version()
+
+    def _version(self):
+        """First line of --version, on a terminal of its own: the version of trixie prints nothing into a pipe."""
+        master, slave = os.openpty()
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run((self.path, "--version"), stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, timeout=5)
+        os.write(slave, b"\n")
+        line = os.read(master, 4096).decode(errors="replace").strip().partition("\n")[0].strip()
+        os.close(master)
+        os.close(slave)
+        if self.path.startswith("/usr/bin/") and "unknown" in line and shutil.which("dpkg-query"):
+            line = sh("dpkg-query", "-W", "-f", "package ${Package} ${Version}", "passt", check=False).stdout or line
+        return line or "says no version"
 
     @property
     def ours(self):
