@@ -6,7 +6,8 @@
 Everything is private to the run: a mount namespace of our own holds the names of the network namespaces, a copy of the user
 list with one more ordinary user, and a /dev/net/tun that this user may open. So nothing needs to be undone on the machine, two
 runs do not disturb each other, and whatever ends us, the kernel takes these away. The one setting that is global,
-net.ipv4.tcp_allowed_congestion_control, is put back at the end. Processes are ended by id, at every way out.
+net.ipv4.tcp_allowed_congestion_control, is put back at the end (a run killed with SIGKILL cannot). Processes are ended by id, at
+every way out; a guard process does it when we are killed.
 Traffic stays in the namespaces made here. No fixed waits: each step waits for what it needs, with a limit.
 """
 import contextlib
@@ -25,6 +26,9 @@ PORT, INNER = "5301", "5311"
 USER = "gemelli-bench"
 ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 CLONE_NEWNS, PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG = 0x20000, 36, 1
+# Reads the id of the daemon that runs now, 0 for none, -1 for a proper end. When the pipe ends without, tidies up after a killed run.
+GUARD = """echo ready; cd /; d=0; while read -r p; do d=$p; done
+[ "$d" -ge 0 ] || exit 0; [ "$d" = 0 ] || kill -9 "$d"; umount -l "$1"; rmdir "$1" """
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -46,7 +50,10 @@ def entry(run):
 
 
 def sh(*argv, check=True):
-    r = subprocess.run(argv, text=True, capture_output=True, stdin=subprocess.DEVNULL)
+    try:
+        r = subprocess.run(argv, text=True, capture_output=True, stdin=subprocess.DEVNULL)
+    except OSError as e:
+        r = subprocess.CompletedProcess(argv, 127, "", e.strerror)
     if check and r.returncode:
         raise Failure(f"{' '.join(argv)}: {(r.stderr or r.stdout).strip()}")
     return r
@@ -108,6 +115,9 @@ class Ground:
         os.makedirs("/run/netns", exist_ok=True)
         sh("mount", "-t", "tmpfs", "-o", "mode=755", "gemelli-bench", "/run/netns")
         stack.callback(self._sweep)
+        self.guard = self.start("sh", "-c", GUARD, "sh", self.work, dies=False)
+        stack.callback(self.guard.stdin.close)
+        stack.callback(self.watch, -1)
         self._user()
         self._tun(stack)
         self._generator()
@@ -188,14 +198,19 @@ class Ground:
         with contextlib.suppress(Failure):
             until("processes to end", left)
 
-    def start(self, *argv):
+    def start(self, *argv, dies=True):
         """A process that prints one line when it is ready; returns it. It ends with us and never sees the terminal's Ctrl-C."""
         q = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                             start_new_session=True, preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+                             start_new_session=True, preexec_fn=lambda: dies and LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
         if not select.select([q.stdout], [], [], 10)[0] or not q.stdout.readline():
             q.kill()
             raise Failure(f"{' '.join(argv)}: not ready: {q.communicate()[1].strip()}")
         return q
+
+    def watch(self, pid):
+        """Tell the guard which daemon has to go if we are killed, 0 when it has ended, -1 when all is well."""
+        self.guard.stdin.write(f"{pid}\n")
+        self.guard.stdin.flush()
 
     def stop(self, q):
         q.kill()
@@ -327,8 +342,10 @@ class Target:
         except subprocess.TimeoutExpired:
             raise Failure(f"{prog.name}: not in the background after 20 s: {' '.join(argv)}") from None
         if r.returncode:
-            raise Failure(f"{prog.name}: start failed: {r.stderr.strip()}: {' '.join(argv)}")
+            why = r.stderr.strip().splitlines() or [f"status {r.returncode}"]
+            raise Failure(f"{prog.name}: start failed: {why[0]}: {' '.join(argv)}")
         self.pid = int(until(f"the process id of {prog.name}", lambda: read(f"{tmp}/pid")))
+        g.watch(self.pid)
         self.inside = ("nsenter", "-t", str(holder.pid), "-U", "-n", "--preserve-credentials")
         self.lab.choose_cc(self.inside)
 
@@ -385,6 +402,7 @@ class Target:
                     until("the program to end", self._gone, 3)
                     break
             self.pid = 0
+            self.lab.ground.watch(0)
         for q in self.procs:
             self.lab.ground.stop(q)
         self.procs = []

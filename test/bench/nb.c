@@ -31,6 +31,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -207,12 +208,24 @@ static void *serve_udp(void *arg)
 	return NULL;
 }
 
+/* Started with a pipe as standard input, a server ends with whoever holds the other end. */
+static void *serve_until(void *unused)
+{
+	char c;
+
+	(void)unused;
+	while (read(0, &c, 1) > 0)
+		;
+	exit(0);
+}
+
 static int serve(const char *host, const char *port)
 {
 	int fam = resolve(host, port, SOCK_STREAM), one = 1, big = 8 << 20, ep = epoll_create1(0);
 	int l = socket(fam, SOCK_STREAM | SOCK_NONBLOCK, 0), u = socket(fam, SOCK_DGRAM, 0);
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = NULL }, hit[64];
 	static char buf[1 << 20];
+	struct stat st;
 
 	setsockopt(l, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
 	if (fam == AF_INET6) {
@@ -225,6 +238,8 @@ static int serve(const char *host, const char *port)
 		return 1;
 	}
 	spawn(serve_udp, (void *)(intptr_t)u);
+	if (!fstat(0, &st) && S_ISFIFO(st.st_mode))
+		spawn(serve_until, NULL);
 	epoll_ctl(ep, EPOLL_CTL_ADD, l, &ev);
 	puts("ready");
 	fflush(stdout);
