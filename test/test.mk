@@ -21,3 +21,4 @@ unit: $(UNIT_BIN)
 
 .PHONY: unit
 -include $(UNIT_SRC:%.c=$(O)/%.d) $(FAKES:.o=.d)
+-include test/bench/bench.mk
