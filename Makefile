@@ -56,7 +56,7 @@ install: all
 	ln -sf pasta $(DESTDIR)$(PREFIX)/bin/passt
 
 clean:
-	rm -rf build build-san pasta passt
+	rm -rf build build-san build-fuzz pasta passt
 
 -include $(OBJ:.o=.d)
 .PHONY: all install clean

@@ -46,7 +46,9 @@ struct sk_listen {
 	const char *ifname;		/* SO_BINDTODEVICE, NULL: none */
 };
 
-/* Listening socket (FWD-2, FWD-3) or a bound, unconnected UDP one; events with REF. Handle or negative errno. */
+/* Listening socket (FWD-2, FWD-3) or a bound, unconnected UDP one; events with REF, edge-triggered for TCP (accept until
+ * -EAGAIN; out of descriptors it does not spin), level-triggered for UDP. Handle or negative errno.
+ */
 int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref ref);
 
 #endif
