@@ -11,14 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
 #include "base/rng.h"
 #include "base/view.h"
-
-#define SPLIT_MAX	4096
 
 struct split {
 	struct iovec *iov;
