@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One instance of the program: all rooms, built and wired. Nothing outside this
+ * folder sees it.
+ */
+#ifndef APP_PRIV_H
+#define APP_PRIV_H
+
+#include "box/daemon.h"
+#include "box/ns.h"
+#include "box/watch.h"
+#include "conf/conf.h"
+#include "ev/ev.h"
+#include "host/nl.h"
+#include "host/sk.h"
+#include "l2/pcap.h"
+#include "l2/tap.h"
+#include "path/path.h"
+
+#define APP_DRAIN_IDLE	(60 * NS_S)	/* a command has ended: how long its data may rest at a far end that stalls; as long
+					 * as Linux keeps an orphaned socket by net.ipv4.tcp_fin_timeout
+					 */
+#define APP_DRAIN_GONE	(800 * NS_MS)	/* a namespace has gone: all of it, so that we end within a second */
+
+enum app_level { APP_ERROR, APP_WARN, APP_INFO, APP_DEBUG };
+
+struct app_log {
+	enum app_level max;
+	bool stamp;			/* put seconds since `start` in front */
+	ns_t start;
+};
+
+struct app_listener {
+	enum fwd_proto proto;
+	int h;				/* socket */
+	struct inaddr target;		/* unset: the guest's own address */
+	uint16_t port;			/* towards the guest */
+	bool paused;			/* out of flows or descriptors: accept again when one is free */
+};
+
+enum app_end {
+	APP_END_NONE,
+	APP_END_DRAIN,			/* what we serve has ended: pass on what was accepted */
+	APP_END_NOW,
+};
+
+struct app {
+	struct conf conf;
+	struct app_log log;
+	struct fwd fwd;
+	struct env env;
+	struct path path;
+	struct twheel tw;
+	struct rng rng;
+	struct trace trace;
+	struct drops drops;
+	struct flow_tab flows;
+	struct udp_settings udp;
+	struct l2_tap tap;
+	struct l2_pcap pcap;
+	struct sk_host sk;
+	struct ev *ev;
+
+	struct box_ns ns;
+	struct box_watch watch;
+	struct box_daemon daemon;
+	struct box_notes notes;
+	int signal_fd, pid_fd;
+
+	struct nl_template tmpl[FWD_FAMILIES];
+	struct nl_ns_done ns_done;
+	struct nl_warns warns;
+
+	struct app_listener *listener;
+	uint32_t listener_cnt;
+	bool any_paused;
+
+	enum app_end end;
+	ns_t end_at;			/* deadline of draining */
+	ns_t busy_at;			/* last event of a flow or of the link */
+	int status;			/* our exit status */
+};
+
+/* --- log.c --- */
+void app_log(const struct app_log *l, enum app_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The one line that says why we don't start; returns 1, the exit status */
+int app_fail(const struct app *a, const struct err *e);
+/* Warnings that set-up collected, each once */
+void app_log_notes(struct app *a);
+/* New records of the trace as debug lines */
+void app_log_trace(struct app *a);
+/* Counters of what was refused, as debug lines */
+void app_log_drops(const struct app *a);
+/* What we do for whom, as info lines */
+void app_log_report(const struct app *a);
+
+/* --- init.c --- */
+/* All set-up up to the first turn of the loop. 0, or negative errno with the words in E. */
+int app_init(struct app *a, int argc, char *const argv[], struct err *e);
+ns_t app_clock(void);
+
+/* --- fwd.c --- */
+/* Addresses of both families from options, the host's network and its resolvers */
+int app_fwd_init(struct app *a, struct err *e);
+/* Bind all published ports */
+int app_listen(struct app *a, struct err *e);
+void app_listen_event(struct app *a, const struct ev_hit *hit);
+/* Accept again where that was given up */
+void app_listen_resume(struct app *a);
+
+/* --- loop.c --- */
+void app_loop(struct app *a);
+
+#endif

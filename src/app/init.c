@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * From a command line to a running instance, in the order of what depends on
+ * what: options, background, the host's network, published ports (with the
+ * caller's rights), the namespace and the link in it, then fewer rights.
+ * Whatever the guest can reach begins only after that.
+ */
+#include <errno.h>
+#include <linux/capability.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "app_priv.h"
+
+#define UDP_ONEWAY	(30 * NS_S)	/* net.netfilter.nf_conntrack_udp_timeout and _stream, where nobody set them */
+#define UDP_STREAM	(120 * NS_S)
+
+ns_t app_clock(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * NS_S + t.tv_nsec;
+}
+
+/* The first COUNT numbers of a file in /proc: how many there are */
+static int proc_numbers(const char *path, unsigned *ret_a, unsigned *ret_b)
+{
+	FILE *f = fopen(path, "re");
+	int n = f ? fscanf(f, "%u %u", ret_a, ret_b) : 0;
+
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static void log_init(struct app *a)
+{
+	static const enum app_level of[] = {
+		[CONF_LEVEL_QUIET] = APP_WARN, [CONF_LEVEL_INFO] = APP_INFO,
+		[CONF_LEVEL_DEBUG] = APP_DEBUG, [CONF_LEVEL_TRACE] = APP_DEBUG,
+	};
+
+	a->log.max = of[a->conf.level];
+	a->log.stamp = a->conf.level >= CONF_LEVEL_DEBUG;
+	a->trace.on = a->conf.level >= CONF_LEVEL_TRACE;
+	for (unsigned i = 0; i < a->conf.warn_cnt; i++)
+		app_log(&a->log, APP_WARN, "%s", a->conf.warn[i]);
+}
+
+static int rules_init(struct app *a, int argc, char *const argv[], struct err *e)
+{
+	struct conf_ports ports = { 49152, 65535 };	/* RFC 6335 6 */
+	unsigned first, last;
+
+	if (proc_numbers("/proc/sys/net/ipv4/ip_local_port_range", &first, &last) == 2 && first <= last && last <= 65535) {
+		ports.ephemeral_first = (uint16_t)first;
+		ports.ephemeral_last = (uint16_t)last;
+	}
+	return conf_rules_parse(&a->conf, argc, argv, &ports, e);
+}
+
+static int identity(const struct app *a, struct box_identity *ret, struct err *e)
+{
+	const struct conf_runas *r = &a->conf.runas;
+	char text[512];
+
+	switch (r->kind) {
+	case CONF_RUNAS_DEFAULT:
+		return box_identity_decide(NULL, ret, e);
+	case CONF_RUNAS_IDS:
+		snprintf(text, sizeof(text), "%u:%u", r->uid, r->gid);
+		break;
+	case CONF_RUNAS_NAMES:
+		snprintf(text, sizeof(text), "%.*s%s%.*s", (int)r->login.len, r->login.p, r->group.len ? ":" : "",
+			 (int)r->group.len, r->group.len ? r->group.p : "");
+		break;
+	}
+	return box_identity_decide(text, ret, e);
+}
+
+/* Engine, sockets, tables: what needs no namespace */
+static int rooms_init(struct app *a, struct err *e)
+{
+	const struct sk_host_settings set = {
+		.no_peek_off = a->conf.no_peek_off, .freebind = a->conf.freebind,
+		.outbound_if = { a->conf.f[FWD_V4].outbound_if, a->conf.f[FWD_V6].outbound_if },
+	};
+	struct hash_key hkey;
+	uint64_t seed;
+	unsigned s, none;
+	void *mem;
+	int r;
+
+	r = ev_epoll_open(&a->ev, e);
+	if (!r)
+		r = sk_host_open(&a->sk, a->ev, &set, e);
+	if (r)
+		return r;
+	mem = mmap(NULL, flow_tab_size(FLOW_MAX), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	a->path.p.scratch = mmap(NULL, PROTO_SCRATCH_LEN, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (mem == MAP_FAILED || a->path.p.scratch == MAP_FAILED)
+		return err_set(e, -ENOMEM, "Out of memory for the flow table");
+	if (getrandom(&a->env.key, sizeof(a->env.key), 0) != sizeof(a->env.key) ||
+	    getrandom(&hkey, sizeof(hkey), 0) != sizeof(hkey) || getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		return err_set(e, -errno, "The kernel gives no random numbers: %s", strerror(errno));
+	rng_seed(&a->rng, seed);
+	flow_tab_init(&a->flows, mem, FLOW_MAX, &hkey);
+	a->udp = (struct udp_settings){ UDP_ONEWAY, UDP_STREAM };
+	if (proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout", &s, &none) > 0 && s)
+		a->udp.timeout_oneway = s * NS_S;
+	if (proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout_stream", &s, &none) > 0 && s)
+		a->udp.timeout_stream = s * NS_S;
+	if (!a->sk.v6)
+		a->conf.f[FWD_V6].on = false;
+	return 0;
+}
+
+static int templates(struct app *a, struct err *e)
+{
+	struct nl *nl;
+	int r = nl_open(&nl, e);
+
+	for (int f = 0; f < FWD_FAMILIES && !r; f++) {
+		const char *name = a->conf.ifname ? a->conf.ifname : a->conf.f[f].outbound_if;
+
+		if (a->conf.f[f].on)
+			r = nl_template_get(nl, f == FWD_V6, name, &a->tmpl[f], e);
+	}
+	nl_close(nl);
+	return r;
+}
+
+static const char *link_name(const struct app *a)
+{
+	if (a->conf.ns_ifname)
+		return a->conf.ns_ifname;
+	for (int f = 0; f < FWD_FAMILIES; f++)
+		if (a->conf.f[f].on && a->tmpl[f].link.ifindex)
+			return a->tmpl[f].link.name;
+	return "tap0";
+}
+
+static void ns_family(const struct app *a, enum fwd_family fam, struct nl_ns_family *ret)
+{
+	const struct conf_family *c = &a->conf.f[fam];
+	const struct fwd_family_set *s = &a->fwd.f[fam];
+
+	ret->on = s->on;
+	ret->tmpl = &a->tmpl[fam];
+	ret->has_addr = !inaddr_is_unset(&c->addr) || (a->conf.no_copy_addrs && !inaddr_is_unset(&s->guest));
+	ret->addr = s->guest;
+	ret->prefix_len = fam == FWD_V6 ? 64 : s->prefix_len;	/* CFG-4 */
+	ret->has_gw = !inaddr_is_unset(&c->gateway) || (a->conf.no_copy_routes && !inaddr_is_unset(&s->gateway));
+	ret->gw = s->gateway;
+}
+
+struct link_set_up {
+	struct app *a;
+	struct err *e;
+};
+
+/* Inside the namespace */
+static int link_init(void *arg)
+{
+	struct link_set_up *l = arg;
+	struct app *a = l->a;
+	const struct conf *c = &a->conf;
+	uint32_t off = (c->no_tap_csum ? 0 : L2_OFF_CSUM) |
+		       (c->no_tap_csum || c->no_tap_tso ? 0 : L2_OFF_TSO4 | L2_OFF_TSO6) |
+		       (c->no_tap_csum || c->no_tap_uso ? 0 : L2_OFF_USO);
+	const struct l2_tap_settings set = { .name = link_name(a), .offloads = off, .mtu = c->mtu ? c->mtu : 1500 };
+	struct nl_ns_conf nc = { .mtu = c->mtu, .has_mac = c->ns_mac_given, .mac = c->ns_mac };
+	struct nl_links links = { .v = NULL };
+	const struct nl_link *link;
+	struct nl *nl;
+	int r;
+
+	r = l2_tap_open(&a->tap, &set, l->e);
+	if (r)
+		return r;
+	r = nl_open(&nl, l->e);
+	if (r)
+		return r;
+	r = nl_lo_up(nl, l->e);
+	nc.ifname = a->tap.name;
+	if (!r && c->config_net) {
+		ns_family(a, FWD_V4, &nc.v4);
+		ns_family(a, FWD_V6, &nc.v6);
+		r = nl_ns_configure(nl, &nc, &a->ns_done, &a->warns, l->e);
+	}
+	if (!r)
+		r = nl_links_get(nl, &links, l->e);
+	link = r ? NULL : nl_link_by_name(&links, a->tap.name);
+	if (link && link->has_mac)
+		a->env.guest_mac = link->mac;
+	free(links.v);
+	nl_close(nl);
+	return r;
+}
+
+static int target_init(struct app *a, const struct box_identity *id, char *const argv[], struct err *e)
+{
+	struct link_set_up l = { a, e };
+	int r;
+
+	if (a->conf.target == CONF_TARGET_SPAWN_COMMAND || a->conf.target == CONF_TARGET_SPAWN_SHELL) {
+		const struct box_spawn_settings s = {
+			.argv = a->conf.target == CONF_TARGET_SPAWN_COMMAND ? argv + a->conf.cmd_idx : NULL,
+			.hostname = a->conf.hostname, .netns_only = a->conf.netns_only, .id = id,
+		};
+
+		r = box_ns_spawn(&a->ns, &s, &a->notes, e);
+	} else {
+		const struct box_attach_settings s = {
+			.pid = a->conf.target == CONF_TARGET_PID ? a->conf.pid : 0,
+			.netns = a->conf.target == CONF_TARGET_NETNS ? a->conf.netns : NULL,
+			.userns = a->conf.userns, .netns_only = a->conf.netns_only,
+		};
+
+		r = box_ns_attach(&a->ns, &s, e);
+	}
+	if (!r)
+		r = box_ns_run(&a->ns, link_init, &l, e);
+	return r;
+}
+
+/* The notes are filled and printed by now; what ends us is watched from here on */
+static int watches_init(struct app *a, struct err *e)
+{
+	struct ev_ref ref = { .kind = EV_KIND_LINK };
+	int r;
+
+	a->signal_fd = box_signals_open(e);
+	if (a->signal_fd < 0)
+		return a->signal_fd;
+	a->watch.fd = -1;
+	if (!a->conf.no_netns_quit || a->ns.child > 0) {
+		r = box_watch_open(&a->watch, &a->ns, a->conf.target == CONF_TARGET_NETNS ? a->conf.netns : NULL, &a->notes, e);
+		if (r)
+			return r;
+	}
+	r = a->ev->ops->set(a->ev, a->tap.fd, ref, EV_IN | EV_LEVEL | EV_FIRST);
+	ref.kind = EV_KIND_SIGNAL;
+	if (!r)
+		r = a->ev->ops->set(a->ev, a->signal_fd, ref, EV_IN | EV_LEVEL | EV_FIRST);
+	ref.kind = EV_KIND_CHILD;
+	if (!r && a->watch.fd >= 0)
+		r = a->ev->ops->set(a->ev, a->watch.fd, ref, EV_IN | EV_LEVEL | EV_FIRST);
+	return r ? err_set(e, r, "Can't watch for events: %s", strerror(-r)) : 0;
+}
+
+static void path_wire(struct app *a)
+{
+	uint8_t *scratch = a->path.p.scratch;
+	struct svc svc = {
+		.nd_on = !a->conf.no_ndp && !a->conf.no_icmp,
+		.ra_on = !a->conf.no_ra && !a->conf.config_net,
+		.mtu = a->conf.mtu,
+	};
+
+	a->env.now = app_clock();
+	a->env.l2 = &a->tap.l2;
+	a->env.sk = &a->sk.sk;
+	a->env.tw = &a->tw;
+	a->env.rng = &a->rng;
+	a->env.tr = &a->trace;
+	a->env.drops = &a->drops;
+	a->env.our_mac = a->conf.our_mac;
+	twheel_init(&a->tw, a->env.now);
+	path_init(&a->path, &a->env, &a->flows, &a->fwd, &svc);
+	a->path.p.scratch = scratch;
+	a->path.p.udp = &a->udp;
+	if (a->ns_done.has_linklocal)
+		a->fwd.f[FWD_V6].seen_ll = a->ns_done.linklocal;
+}
+
+static void warn_ping(struct app *a)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_ICMP);
+
+	if (fd >= 0)
+		close(fd);
+	else if (errno == EACCES && a->fwd.icmp_on)
+		app_log(&a->log, APP_INFO, "No ping for the guest: group %u is not in the range of net.ipv4.ping_group_range",
+			(unsigned)getegid());
+}
+
+/* Everything after the command line; runs in the background process, if there is one */
+static int instance_init(struct app *a, const struct box_identity *id, int argc, char *const argv[], struct err *e)
+{
+	struct err pcap_err;
+	int r;
+
+	r = rooms_init(a, e);
+	if (!r)
+		r = templates(a, e);
+	if (!r)
+		r = rules_init(a, argc, argv, e);
+	if (!r)
+		r = app_fwd_init(a, e);
+	if (!r)
+		r = app_listen(a, e);
+	if (!r)
+		r = target_init(a, id, argv, e);
+	if (!r)
+		r = box_identity_apply(id, e);
+	if (!r)
+		r = box_caps_drop(0, e);
+	if (!r)
+		r = watches_init(a, e);
+	app_log_notes(a);
+	if (r)
+		return r;
+	path_wire(a);
+	if (a->conf.pcap_path && l2_pcap_open(&a->pcap, a->conf.pcap_path, &a->tap.l2, &pcap_err))
+		app_log(&a->log, APP_WARN, "%s", pcap_err.text);	/* no reason to leave the guest without network (Q26) */
+	else if (a->conf.pcap_path)
+		a->env.l2 = &a->pcap.l2;
+	warn_ping(a);
+	app_log_report(a);
+	return 0;
+}
+
+int app_init(struct app *a, int argc, char *const argv[], struct err *e)
+{
+	struct box_identity id;
+	int r;
+
+	a->pid_fd = -1;
+	a->daemon.sync_fd = -1;
+	r = conf_parse(&a->conf, argc, argv, e);
+	if (r)
+		return r;
+	if (a->conf.action == CONF_ACTION_HELP)
+		conf_usage_print(stdout, a->conf.mode);
+	if (a->conf.action == CONF_ACTION_VERSION)
+		conf_version_print(stdout, a->conf.mode);
+	if (a->conf.action != CONF_ACTION_RUN)
+		return fflush(stdout) ? err_set(e, -errno, "Can't write: %s", strerror(errno)) : 0;
+	log_init(a);
+	r = box_fds_clean(-1, e);
+	if (!r)
+		r = identity(a, &id, e);
+	if (r)
+		return r;
+	if (id.nobody)
+		app_log(&a->log, APP_WARN, "Started as root: going on as nobody (--runas chooses another user)");
+	if (a->conf.pid_path) {
+		a->pid_fd = box_pidfile_open(a->conf.pid_path, e);
+		if (a->pid_fd < 0)
+			return a->pid_fd;
+	}
+	if (!a->conf.foreground) {
+		r = box_daemon_fork(&a->daemon, e);
+		if (r < 0)
+			return r;
+		if (r) {
+			/* an error without words was told by the child */
+			if (box_daemon_wait(&a->daemon, a->pid_fd, e)) {
+				if (!e->code)
+					exit(1);
+				return e->code;
+			}
+			return 0;
+		}
+	}
+	r = instance_init(a, &id, argc, argv, e);
+	if (r)
+		return r;
+	if (a->conf.foreground && a->pid_fd >= 0)
+		r = box_pidfile_write(a->pid_fd, getpid(), e);
+	else if (!a->conf.foreground)
+		r = box_daemon_ready(&a->daemon, e);
+	if (!r && a->ns.child > 0)
+		r = box_ns_release(&a->ns, e);
+	return r;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The log: plain lines on standard error. The only place that prints.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "app_priv.h"
+
+static const char *const drop_text[DROP_CNT] = {
+#define DROP_TEXT(name, text) [DROP_##name] = #name ": " text,
+	DROP_LIST(DROP_TEXT)
+#undef DROP_TEXT
+};
+
+void app_log(const struct app_log *l, enum app_level level, const char *fmt, ...)
+{
+	char line[1024];
+	size_t len = 0;
+	va_list ap;
+
+	if (level > l->max)
+		return;
+	if (l->stamp) {
+		ns_t t = app_clock() - l->start;
+
+		len = (size_t)snprintf(line, sizeof(line), "%d.%04d: ", (int)(t / NS_S), (int)(t % NS_S / 100000));
+	}
+	va_start(ap, fmt);
+	vsnprintf(line + len, sizeof(line) - len - 1, fmt, ap);
+	va_end(ap);
+	len = strlen(line);
+	line[len] = '\n';
+	fwrite(line, 1, len + 1, stderr);
+}
+
+int app_fail(const struct app *a, const struct err *e)
+{
+	app_log(&a->log, APP_ERROR, "%s", e->text);
+	return 1;
+}
+
+void app_log_notes(struct app *a)
+{
+	for (int i = 0; i < a->notes.cnt; i++)
+		app_log(&a->log, APP_WARN, "%s", a->notes.note[i].text);
+	a->notes.cnt = 0;
+	for (unsigned i = 0; i < nl_warns_kept(&a->warns); i++)
+		app_log(&a->log, APP_WARN, "%s", a->warns.line[i]);
+	if (nl_warns_more(&a->warns))
+		app_log(&a->log, APP_WARN, "... and %u more of this kind", nl_warns_more(&a->warns));
+	a->warns.cnt = 0;
+}
+
+void app_log_trace(struct app *a)
+{
+	struct trace *t = &a->trace;
+
+	if (t->head - t->read > TRACE_LEN) {
+		app_log(&a->log, APP_DEBUG, "(%u trace records lost)", t->head - t->read - TRACE_LEN);
+		t->read = t->head - TRACE_LEN;
+	}
+	for (; t->read != t->head; t->read++) {
+		const struct trace_rec *r = &t->rec[t->read % TRACE_LEN];
+
+		app_log(&a->log, APP_DEBUG, "flow %u: %s %u %u", r->flow, r->what, r->a, r->b);
+	}
+}
+
+void app_log_drops(const struct app *a)
+{
+	for (int i = 0; i < DROP_CNT; i++)
+		if (a->drops.cnt[i])
+			app_log(&a->log, APP_DEBUG, "%llu dropped, %s", (unsigned long long)a->drops.cnt[i], drop_text[i]);
+}
+
+static void report_family(const struct app *a, enum fwd_family fam)
+{
+	const struct fwd_family_set *s = &a->fwd.f[fam];
+	char addr[INADDR_STR_MAX], gw[INADDR_STR_MAX], lo[INADDR_STR_MAX];
+
+	if (!s->on)
+		return;
+	if (!inaddr_is_unset(&s->host_loopback))
+		app_log(&a->log, APP_INFO, "    NAT to host %s: %s", fam == FWD_V4 ? "127.0.0.1" : "::1",
+			inaddr_str(&s->host_loopback, lo));
+	app_log(&a->log, APP_INFO, fam == FWD_V4 ? "DHCP:" : "NDP/DHCPv6:");
+	app_log(&a->log, APP_INFO, "    assign: %s", inaddr_is_unset(&s->guest) ? "none" : inaddr_str(&s->guest, addr));
+	app_log(&a->log, APP_INFO, "    router: %s", inaddr_str(&s->gateway, gw));
+	if (fam == FWD_V6)
+		app_log(&a->log, APP_INFO, "    our link-local: %s", inaddr_str(&s->ours, gw));
+}
+
+void app_log_report(const struct app *a)
+{
+	const struct macaddr *m = &a->env.our_mac;
+
+	for (int f = 0; f < FWD_FAMILIES; f++)
+		if (a->fwd.f[f].on)
+			app_log(&a->log, APP_INFO, "Template interface: %s (%s)",
+				a->tmpl[f].link.ifindex ? a->tmpl[f].link.name : "none, local mode", f == FWD_V4 ? "IPv4" : "IPv6");
+	app_log(&a->log, APP_INFO, "Namespace interface: %s", a->tap.name);
+	app_log(&a->log, APP_INFO, "MAC:");
+	app_log(&a->log, APP_INFO, "    host: %02x:%02x:%02x:%02x:%02x:%02x", m->b[0], m->b[1], m->b[2], m->b[3], m->b[4], m->b[5]);
+	report_family(a, FWD_V4);
+	report_family(a, FWD_V6);
+	app_log(&a->log, APP_DEBUG, "Engine %s; SO_PEEK_OFF for TCP: IPv4 %s, IPv6 %s; link offloads 0x%x to, 0x%x from the guest",
+		a->ev->ops->name, a->sk.peek_off[SK_V4] ? "yes" : "no", a->sk.peek_off[SK_V6] ? "yes" : "no",
+		a->tap.l2.takes, a->tap.l2.gives);
+}

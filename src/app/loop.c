@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The loop: wait, hand each event to its room, run what is due. The clock is
+ * read once a turn. With nothing to do there is no timer and no wake-up.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "app_priv.h"
+#include "base/bytes.h"
+
+#define LOOP_HITS	64
+
+static void end_begin(struct app *a, ns_t limit)
+{
+	if (a->end != APP_END_NONE)
+		return;
+	a->end = APP_END_DRAIN;
+	a->busy_at = a->env.now;
+	a->end_at = a->env.now + limit;
+}
+
+static void on_link(struct app *a, const struct ev_hit *hit)
+{
+	struct l2 *l = a->env.l2;
+	struct l2_frame f[L2_TAP_POOL];
+	int n = l->ops->recv(l, f, L2_TAP_POOL);
+
+	if (n > 0) {
+		path_guest(&a->path, f, n);
+		l->ops->release(l);
+	} else if (n != -EAGAIN && n != 0 && n != -EINTR) {
+		app_log(&a->log, APP_ERROR, "Can't read from the interface %s: %s", a->tap.name, strerror(-n));
+		a->status = 1;
+		a->end = APP_END_NOW;
+	} else if (hit->mask & (EV_ERR | EV_HUP)) {	/* the device was deleted */
+		app_log(&a->log, APP_WARN, "The interface %s is gone", a->tap.name);
+		a->end = APP_END_NOW;
+	}
+	a->busy_at = a->env.now;
+}
+
+static void on_flow(struct app *a, const struct ev_hit *hit)
+{
+	a->busy_at = a->env.now;
+	path_host(&a->path, hit);
+}
+
+static void on_child(struct app *a, const struct ev_hit *hit)
+{
+	int status;
+
+	(void)hit;
+	if (a->ns.child > 0) {
+		status = box_ns_status(&a->ns);
+		if (status < 0)
+			return;
+		if (a->end == APP_END_NONE)
+			a->status = status;
+		a->ev->ops->set(a->ev, a->watch.fd, (struct ev_ref){ 0 }, 0);
+		end_begin(a, NS_NEVER / 2);
+	} else if (box_watch_gone(&a->watch)) {
+		a->ev->ops->set(a->ev, a->watch.fd, (struct ev_ref){ 0 }, 0);
+		end_begin(a, APP_DRAIN_GONE);
+	}
+}
+
+static void on_signal(struct app *a, const struct ev_hit *hit)
+{
+	int what = box_signals_read(a->signal_fd);
+
+	if (what & BOX_SIGNAL_END) {
+		a->status = 0;
+		a->end = APP_END_NOW;
+	}
+	if (what & BOX_SIGNAL_CHILD && a->ns.child > 0 && a->end == APP_END_NONE)
+		on_child(a, hit);
+}
+
+static void on_none(struct app *a, const struct ev_hit *hit)
+{
+	(void)a;
+	(void)hit;
+}
+
+static void (*const routes[EV_KIND_CNT])(struct app *, const struct ev_hit *) = {
+	[EV_KIND_NONE]	 = on_none,
+	[EV_KIND_LINK]	 = on_link,
+	[EV_KIND_FLOW]	 = on_flow,
+	[EV_KIND_LISTEN] = app_listen_event,
+	[EV_KIND_SPLICE] = on_none,
+	[EV_KIND_CHILD]	 = on_child,
+	[EV_KIND_SIGNAL] = on_signal,
+};
+
+/* What we serve has ended: is everything that was accepted on its way out? */
+static void end_check(struct app *a)
+{
+	if (a->env.now >= a->end_at || a->env.now - a->busy_at >= APP_DRAIN_IDLE || !path_draining(&a->path))
+		a->end = APP_END_NOW;
+}
+
+void app_loop(struct app *a)
+{
+	struct ev_hit hit[LOOP_HITS];
+
+	while (a->end != APP_END_NOW) {
+		ns_t until = path_next(&a->path);
+		int n;
+
+		if (a->end == APP_END_DRAIN)
+			until = BYTES_MIN(until, BYTES_MIN(a->end_at, a->busy_at + APP_DRAIN_IDLE));
+		n = a->ev->ops->wait(a->ev, hit, LOOP_HITS, a->env.now, until);
+		a->env.now = app_clock();
+		if (n < 0) {
+			app_log(&a->log, APP_ERROR, "Can't wait for events: %s", strerror(-n));
+			a->status = 1;
+			break;
+		}
+		for (int i = 0; i < n; i++)
+			if (hit[i].ref.kind < EV_KIND_CNT)
+				routes[hit[i].ref.kind](a, &hit[i]);
+		path_tick(&a->path);
+		app_listen_resume(a);
+		if (a->trace.on)
+			app_log_trace(a);
+		if (a->end == APP_END_DRAIN)
+			end_check(a);
+	}
+	path_end(&a->path);
+	app_log_drops(a);
+}

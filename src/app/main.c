@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pasta: a network for a namespace, without privileges. Wires the rooms and
+ * runs the loop; the only caller of exit().
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "app_priv.h"
+
+int main(int argc, char **argv)
+{
+	struct err e = { .code = 0 };
+	struct app *a = calloc(1, sizeof(*a));
+
+	if (!a) {
+		fputs("Out of memory\n", stderr);
+		return 1;
+	}
+	a->log.start = app_clock();
+	a->log.max = APP_WARN;
+	if (app_init(a, argc, argv, &e)) {
+		app_fail(a, &e);
+		if (a->conf.usage)
+			conf_usage_print(stderr, a->conf.mode);
+		exit(1);
+	}
+	if (a->conf.action == CONF_ACTION_RUN && a->daemon.child <= 0)
+		app_loop(a);
+	exit(a->status);
+}
