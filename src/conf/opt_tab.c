@@ -30,7 +30,7 @@ const struct conf_opt conf_opt_tab[] = {
 	  .help = "Log warnings and errors only" },
 	{ "foreground", 'f', .modes = CONF_IN_PASTA, .set = conf_set_flag, CONF_AT(foreground),
 	  .help = "Do not go into the background\n"
-		  "default: background, unless a command or shell is run" },
+		  "default: background, unless a command is run" },
 	{ "stderr", 'e', .modes = CONF_IN_PASTA, .set = conf_set_nothing,
 	  .warn = "--stderr is deprecated and has no effect",
 	  .help = "Deprecated, no effect" },
@@ -67,7 +67,7 @@ const struct conf_opt conf_opt_tab[] = {
 	{ "ns-mac-addr", .arg = "MAC", .modes = CONF_IN_PASTA, .set = conf_set_ns_mac,
 	  .help = "Its MAC address, default: random" },
 	{ "mac-addr", 'M', "MAC", .modes = CONF_IN_PASTA, .set = conf_set_mac,
-	  .help = "MAC address of the gateway as the namespace sees it\n"
+	  .help = "MAC address of the gateway in the namespace\n"
 		  "default: 9a:55:9a:55:9a:55" },
 	{ "mtu", 'm', "BYTES", .modes = CONF_IN_PASTA, .set = conf_set_mtu,
 	  .help = "MTU of the interface, 0 to 65521\n"
@@ -140,28 +140,29 @@ const struct conf_opt conf_opt_tab[] = {
 
 	{ "tcp-ports", 't', "SPEC", .modes = CONF_IN_PASTA, .set = conf_set_host_ports,
 	  .help = "Forward TCP ports of the host to the namespace\n"
-		  "SPEC: none (default), or [[ADDR][%IFNAME]/]LIST,\n"
-		  "LIST: comma-separated all, PORT[-PORT], ~PORT[-PORT]\n"
-		  "(all but these), each range with :[ADDR/]PORT[-PORT]\n"
-		  "or :ADDR for another target, for example\n"
-		  "  -t 2222:22  -t 127.0.0.1/8000-8009,9000  -t all,~25" },
+		  "SPEC: none (default), or [[ADDR][%IFNAME]/]LIST\n"
+		  "LIST: comma-separated PORT[-PORT], all, or\n"
+		  "~PORT[-PORT] for all but these; a range with\n"
+		  ":[ADDR/]PORT[-PORT] or :ADDR has another target\n"
+		  "-t 2222:22  -t 127.0.0.1/8000-8009,90  -t all,~25" },
 	{ "udp-ports", 'u', "SPEC", .modes = CONF_IN_PASTA, .set = conf_set_host_ports,
 	  .help = "Forward UDP ports of the host, SPEC as above\n"
 		  "default: none" },
 	{ "tcp-ns", 'T', "SPEC", .modes = CONF_IN_PASTA, .set = conf_set_ns_ports,
-	  .help = "Forward TCP ports of the namespace's loopback to the\n"
-		  "host's, SPEC as above without ADDR/, default: none" },
+	  .help = "Forward TCP ports of the namespace's loopback to\n"
+		  "the host's, SPEC as above, not [ADDR][%IFNAME]/\n"
+		  "default: none" },
 	{ "udp-ns", 'U', "SPEC", .modes = CONF_IN_PASTA, .set = conf_set_ns_ports,
 	  .help = "Forward UDP ports in the same way, default: none" },
 	{ "freebind", .modes = CONF_IN_PASTA, .set = conf_set_flag, CONF_AT(freebind),
 	  .help = "Let -t and -u listen on addresses that the host\n"
 		  "doesn't have (yet)" },
 	{ "host-lo-to-ns-lo", .modes = CONF_IN_PASTA, .set = conf_set_flag, CONF_AT(host_lo_to_ns_lo),
-	  .help = "Connections to the host's loopback reach the loopback\n"
-		  "of the namespace, not its address" },
+	  .help = "Connections to the host's loopback reach the\n"
+		  "loopback of the namespace, not its address" },
 	{ "no-splice", .modes = CONF_IN_PASTA, .set = conf_set_flag, CONF_AT(no_splice),
-	  .help = "Forward loopback connections through the interface,\n"
-		  "too, not from socket to socket" },
+	  .help = "Forward loopback connections through the\n"
+		  "interface, too, not from socket to socket" },
 
 	/* For comparison and tests, not shown */
 	{ "no-tap-tso", .modes = CONF_IN_PASTA, .set = conf_set_flag, CONF_AT(no_tap_tso) },

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Port specs: the first byte of the input chooses the option and the families,
+ * the rest is up to two specs with a newline between. What is accepted must
+ * obey the invariants of a table of rules.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_rule(const struct fwd_rule *r, unsigned families)
+{
+	if (!r->first || r->first > r->last || !r->target_first)
+		abort();
+	if (r->target_first + (r->last - r->first) > 65535)
+		abort();
+	if (!memchr(r->ifname, 0, sizeof(r->ifname)))
+		abort();
+	if (r->any && (families || !inaddr_is_unset(&r->target)))
+		abort();
+	if (!inaddr_is_unset(&r->target) &&
+	    (inaddr_is_v4(&r->target) != inaddr_is_v4(&r->listen) || inaddr_is_multicast(&r->target)))
+		abort();
+	if (!r->any && ((families == 1 && !inaddr_is_v4(&r->listen)) || (families == 2 && inaddr_is_v4(&r->listen))))
+		abort();
+}
+
+static void check_rules(const struct fwd_rules *t, unsigned families)
+{
+	unsigned i, j;
+
+	if (t->cnt > FWD_RULE_MAX)
+		abort();
+	for (i = 0; i < t->cnt; i++) {
+		const struct fwd_rule *x = &t->rule[i];
+
+		check_rule(x, families);
+		for (j = 0; j < i; j++) {
+			const struct fwd_rule *y = &t->rule[j];
+
+			if (x->proto == y->proto && x->any && y->any && !strcmp(x->ifname, y->ifname) &&
+			    x->first <= y->last && y->first <= x->last)
+				abort();
+		}
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const char *const opts[] = { "-t", "-u", "-T", "-U" };
+	static const char *const only[] = { "-q", "-4", "-6" };
+	static const struct conf_ports ports = { 32768, 60999 };
+	char *argv[7] = { (char *)"pasta" }, *text, *second;
+	struct conf *c = malloc(sizeof(*c));
+	struct err e = { 0 };
+	unsigned families;
+	int argc = 1, r;
+
+	text = malloc(size + 1);
+	if (!c || !text || !size)
+		goto out;
+	memcpy(text, data, size);
+	text[size] = 0;
+	families = (unsigned char)text[0] / 4 % 3;
+	argv[argc++] = (char *)only[families];
+	argv[argc++] = (char *)opts[text[0] & 3];
+	argv[argc++] = text + 1;
+	second = strchr(text + 1, '\n');
+	if (second) {
+		*second++ = 0;
+		argv[argc++] = (char *)opts[text[0] & 3];
+		argv[argc++] = second;
+	}
+
+	if (conf_parse(c, argc, argv, &e))
+		abort();
+	r = conf_rules_parse(c, argc, argv, &ports, &e);
+	if (r && (r > 0 || e.code != r || !*e.text))
+		abort();
+	if (!r) {
+		check_rules(&c->host_rules, families);
+		check_rules(&c->ns_rules, families);
+	}
+out:
+	free(text);
+	free(c);
+	return 0;
+}
