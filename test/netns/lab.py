@@ -123,7 +123,8 @@ class Lab:
         return ns
 
     def setup_peer(self):
-        self.batch(self.peer, *[f"addr add {a}/24 dev e0" for a in (GW[4], PEER[4])],
+        self.batch(self.peer, *[f"addr add {a}/24 dev e0" for a in (PEER[4], GW[4])],
+                   # the kernel prefers the first IPv4 and the last IPv6 address as source
                    *[f"addr add {a}/64 dev e0 nodad" for a in (GW[6], PEER[6])], "link set e0 up",
                    f"addr add {FAR[4]}/32 dev lo", f"addr add {FAR[6]}/128 dev lo nodad")
 

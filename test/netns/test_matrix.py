@@ -11,7 +11,8 @@ from nsnet import UdpServer, checksum, echo, hello, recv_bulk, send_bulk, until,
 COMBOS = [(m, mtu) for m in L.MODES for mtu in (None, 1500)]
 
 
-@pytest.fixture(scope="module", params=COMBOS, ids=[f"{m}-{mtu or 'default'}" for m, mtu in COMBOS])
+@pytest.fixture(scope="module", params=[pytest.param((m, mtu), id=f"{m}-{mtu or 'default'}",
+                                                     marks=pytest.mark.xdist_group(f"matrix-{mtu}")) for m, mtu in COMBOS])
 def inst(request, lab):
     mode, mtu = request.param
     lab.ports = [L.port() for _ in range(4)]
@@ -22,7 +23,6 @@ def inst(request, lab):
 
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
-pytestmark = pytest.mark.xdist_group("matrix")
 
 
 @FAM
