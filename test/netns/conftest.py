@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fixtures of the namespace tests. Needs root (to build labs); the program itself runs as an ordinary user."""
+import os
+import signal
+
+import pytest
+
+from lab import Lab, Tools
+
+LIMIT = int(os.environ.get("NETNS_TIMEOUT", "120"))  # seconds for one test, its fixtures included
+
+
+def pytest_configure(config):
+    if os.geteuid():
+        pytest.exit("the namespace tests build their labs as root: run them as root", 1)
+
+
+@pytest.fixture(scope="session")
+def tools():
+    with open("/dev/net/tun", "rb"):  # loads the module where there is one
+        pass
+    os.chmod("/dev/net/tun", 0o666)
+    try:  # an ordinary program may only choose what the first namespace allows
+        with open("/proc/sys/net/ipv4/tcp_available_congestion_control") as have:
+            names = have.read()
+        with open("/proc/sys/net/ipv4/tcp_allowed_congestion_control", "w") as f:
+            f.write(names)
+    except OSError:
+        pass
+    t = Tools()
+    yield t
+    t.close()
+
+
+@pytest.fixture(scope="module")
+def lab(tools):
+    """The standard lab, shared by the tests of a module in one worker."""
+    with Lab(tools) as made:
+        yield made
+
+
+@pytest.fixture
+def own_lab(tools):
+    """The standard lab, for one test that changes it."""
+    with Lab(tools) as made:
+        yield made
+
+
+@pytest.fixture
+def bare_lab(tools):
+    """hst and peer joined by up0 and e0, both down and without addresses."""
+    with Lab(tools, setup=False) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def watchdog(tools):
+    """Each test has a deadline; a report of a sanitizer fails the test that it happened in."""
+    def late(*_):
+        raise TimeoutError(f"the test took more than {LIMIT} s")
+    old = signal.signal(signal.SIGALRM, late)
+    signal.alarm(LIMIT)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, old)
+    reports = tools.san_reports()
+    assert not reports, "sanitizer report:\n" + "\n".join(reports)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    rep = (yield).get_result()
+    if rep.failed:
+        for lab in Lab.live:
+            rep.sections.append(("commands to reproduce (as root, in this order)", "\n".join(lab.log)))
+            for inst in lab.insts:
+                if inst.stderr():
+                    rep.sections.append((f"output of program {inst.pid}", inst.stderr()[-3000:]))

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sockets inside network namespaces, opened from the test process itself.
+
+A thread enters the namespace, opens the socket and ends: the socket stays in its namespace, the test keeps full control of
+it (when it reads, how fast, how it ends). Nothing here waits for a fixed time: `until` polls a condition up to a deadline.
+"""
+import ctypes
+import errno
+import functools
+import hashlib
+import os
+import random
+import socket
+import threading
+import time
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNET = 0x40000000
+CHUNK = 1 << 18
+
+
+def until(what, cond, secs=10, step=.01):
+    """Poll `cond` until it returns something true; fail with `what` after `secs`."""
+    end = time.monotonic() + secs
+    while True:
+        got = cond()
+        if got:
+            return got
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {secs} s: {what() if callable(what) else what}")
+        time.sleep(step)
+
+
+def family(addr):
+    return socket.AF_INET6 if ":" in addr else socket.AF_INET
+
+
+def url_host(addr):
+    return f"[{addr}]" if ":" in addr else addr
+
+
+class Ns:
+    """A network namespace: a descriptor for it, and the command prefix that enters it."""
+
+    def __init__(self, path, label, lab, prefix=None):
+        self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.path, self.label, self.lab = path, label, lab
+        self.prefix = prefix or ["nsenter", f"--net={path}"]
+
+    def close(self):
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def inode(self):
+        return os.fstat(self.fd).st_ino
+
+    def call(self, fn):
+        """Run fn() in a thread inside this namespace."""
+        box = []
+
+        def run():
+            try:
+                if LIBC.setns(self.fd, CLONE_NEWNET):
+                    raise OSError(ctypes.get_errno(), f"setns {self.path}")
+                box.append((True, fn()))
+            except BaseException as e:  # noqa: the caller gets it
+                box.append((False, e))
+        t = threading.Thread(target=run)
+        t.start()
+        t.join()
+        ok, val = box[0]
+        if not ok:
+            raise val
+        return val
+
+    def sysctl(self, key, value=None):
+        path = "/proc/sys/" + key.replace(".", "/")
+        if value is not None:
+            self.lab.note(f"{' '.join(self.prefix)} sysctl -w {key}='{value}'")
+
+        def go():
+            with open(path, "r" if value is None else "w") as f:
+                return f.read().strip() if value is None else f.write(str(value))
+        return self.call(go)
+
+    def sock(self, fam, kind, proto=0):
+        return self.call(lambda: socket.socket(fam, kind, proto))
+
+    def run(self, *argv, **kw):
+        return self.lab.run(*self.prefix, *argv, **kw)
+
+    def spawn(self, *argv, **kw):
+        return self.lab.spawn(*self.prefix, *argv, **kw)
+
+    # -- TCP
+
+    def listen(self, addr, port, backlog=128, rcvbuf=0):
+        s = self.sock(family(addr), socket.SOCK_STREAM)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if s.family == socket.AF_INET6:
+            s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if rcvbuf:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
+        s.bind((addr, port))
+        s.listen(backlog)
+        s.settimeout(20)
+        self.lab.note(f"# {self.label}: listen on [{addr}]:{port}")
+        return s
+
+    def connect(self, addr, port, src=None, timeout=20, rcvbuf=0):
+        s = self.sock(family(addr), socket.SOCK_STREAM)
+        if rcvbuf:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
+        s.settimeout(timeout)
+        self.lab.note(f"# {self.label}: connect to [{addr}]:{port}" + (f" from {src}" if src else ""))
+        try:
+            if src:
+                s.bind((src, 0))
+            s.connect((addr, port))
+        except OSError:
+            s.close()
+            raise
+        return s
+
+    def serve(self, addr, port, handler):
+        return Server(self.listen(addr, port), handler)
+
+    # -- UDP
+
+    def udp(self, addr=None, port=0, to=None, timeout=5):
+        s = self.sock(family(addr or to[0]), socket.SOCK_DGRAM)
+        s.settimeout(timeout)
+        if addr:
+            s.bind((addr, port))
+        if to:
+            s.connect(to)
+        self.lab.note(f"# {self.label}: UDP socket on {addr}:{port} to {to}")
+        return s
+
+
+class Server:
+    """Accept in a thread; handler(sock, peer address) runs in its own thread; `seen` holds the client addresses."""
+
+    def __init__(self, lsock, handler):
+        self.lsock, self.handler, self.seen, self.errors, self.socks = lsock, handler, [], [], []
+        self.lsock.settimeout(None)
+        self.thread = threading.Thread(target=self._loop, daemon=True)
+        self.thread.start()
+
+    def _loop(self):
+        while True:
+            try:
+                s, peer = self.lsock.accept()
+            except OSError:
+                return
+            self.seen.append(peer)
+            self.socks.append(s)
+            threading.Thread(target=self._one, args=(s, peer), daemon=True).start()
+
+    def _one(self, s, peer):
+        try:
+            with s:
+                s.settimeout(60)
+                self.handler(s, peer)
+        except Exception as e:  # kept for the test to look at
+            self.errors.append(e)
+
+    def close(self):
+        try:
+            self.lsock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.lsock.close()
+        self.thread.join(5)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *a):
+        self.close()
+
+
+class UdpServer:
+    """Answer each datagram with what reply(data, peer) returns (default: the same datagram)."""
+
+    def __init__(self, sock, reply=lambda data, peer: data):
+        self.sock, self.reply, self.seen, self.stop = sock, reply, [], False
+        sock.settimeout(.2)
+        self.thread = threading.Thread(target=self._loop, daemon=True)
+        self.thread.start()
+
+    def _loop(self):
+        while not self.stop:
+            try:
+                data, peer = self.sock.recvfrom(65536)
+            except (socket.timeout, ConnectionError):
+                continue
+            except OSError:
+                return
+            self.seen.append((data, peer))
+            out = self.reply(data, peer)
+            if out is not None:
+                self.sock.sendto(out, peer)
+
+    def close(self):
+        self.stop = True
+        self.thread.join(5)
+        self.sock.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *a):
+        self.close()
+
+
+def echo(s, _peer):
+    while True:
+        data = s.recv(CHUNK)
+        if not data:
+            return
+        s.sendall(data)
+
+
+def hello(s, peer):
+    """Say who we think is calling, then close."""
+    s.sendall(f"hello {peer[0]}\n".encode())
+
+
+# -- bulk data: every chunk carries its number, so lost, doubled and swapped bytes all change the checksum
+
+@functools.lru_cache(maxsize=2)
+def _block(seed):
+    return random.Random(seed).randbytes(CHUNK)
+
+
+def chunks(total, seed=1):
+    block, num = bytearray(_block(seed)), 0
+    while total > 0:
+        block[:8] = num.to_bytes(8, "little")
+        yield memoryview(block)[:min(CHUNK, total)]
+        total -= CHUNK
+        num += 1
+
+
+@functools.lru_cache(maxsize=64)
+def checksum(total, seed=1):
+    h = hashlib.sha256()
+    for c in chunks(total, seed):
+        h.update(c)
+    return h.hexdigest()
+
+
+def send_bulk(s, total, seed=1):
+    for c in chunks(total, seed):
+        s.sendall(c)
+
+
+def recv_bulk(s, want=None):
+    """Read to the end of the stream (or `want` bytes); returns (byte count, checksum)."""
+    h, n, buf = hashlib.sha256(), 0, bytearray(CHUNK)
+    view = memoryview(buf)
+    while want is None or n < want:
+        got = s.recv_into(buf, CHUNK if want is None else min(CHUNK, want - n))
+        if not got:
+            break
+        h.update(view[:got])
+        n += got
+    return n, h.hexdigest()
+
+
+class Task(threading.Thread):
+    """A thread whose result or exception the test collects with result()."""
+
+    def __init__(self, fn, *args):
+        super().__init__(daemon=True)
+        self.fn, self.args, self.val, self.err = fn, args, None, None
+        self.start()
+
+    def run(self):
+        try:
+            self.val = self.fn(*self.args)
+        except BaseException as e:  # noqa: result() raises it
+            self.err = e
+
+    def result(self, secs=60):
+        self.join(secs)
+        if self.is_alive():
+            raise AssertionError(f"{self.fn.__name__}{self.args} not finished within {secs} s")
+        if self.err:
+            raise self.err
+        return self.val
+
+
+def refused(fn):
+    """True if fn() fails because the other side refused or reset, or nothing can be reached."""
+    try:
+        fn()
+    except OSError as e:
+        return e.errno in (errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EPIPE)
+    return False
