@@ -338,6 +338,8 @@ static void test_mtu(void **state)
 	assert_true(conf.mtu_given);
 	ok("pasta --mtu=0x5dc");
 	assert_int_equal(conf.mtu, 1500);
+	ok("pasta -m 0X5DC");
+	assert_int_equal(conf.mtu, 1500);
 	ok("pasta -m 02734");
 	assert_int_equal(conf.mtu, 1500);
 	ok("pasta -m65521");
@@ -424,6 +426,7 @@ static void test_address(void **state)
 	bad("pasta -a 10.0.0", "--address '10.0.0'");
 	bad("pasta -a fe80::1%eth0", "--address");
 	bad("pasta -a [10.0.0.1", "--address");
+	bad("pasta -a 0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0001", "--address");
 	bad("pasta -a 10.0.0.1/33", "from 0 to 32");
 	bad("pasta -a 2001:db8::1/129", "from 0 to 128");
 	bad("pasta -a 10.0.0.1/", "behind the slash");
