@@ -40,7 +40,7 @@ struct sk_room {
 
 struct sk_dgram {			/* one datagram, or a run of equal ones */
 	struct sk_addr to_from;		/* the far end; ignored on send over a connected socket if port is 0 */
-	struct sk_addr local;		/* our address that it came to; on send: source to use if its port is not 0 */
+	struct sk_addr local;		/* our address and port that it came to, port 0: not known; on send: source to use unless 0 */
 	struct iovec iov[2];
 	uint32_t iov_cnt;
 	uint32_t len;			/* recv: bytes received. send: bytes in iov */

@@ -262,7 +262,7 @@ static void path_wire(struct app *a)
 {
 	uint8_t *scratch = a->path.p.scratch;
 	struct svc svc = {
-		.nd_on = !a->conf.no_ndp && !a->conf.no_icmp,
+		.nd_on = !a->conf.no_ndp || a->conf.config_net,	/* what we configured needs neighbours resolved */
 		.ra_on = !a->conf.no_ra && !a->conf.config_net,
 		.mtu = a->conf.mtu,
 	};

@@ -345,7 +345,7 @@ int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref r
 	}
 	if (!err) {
 		s->slot[fd] = (struct sk_slot){ .ref = ref, .peek_off = SK_PEEK_UNSET, .v6 = af == AF_INET6,
-						.dgram = l->proto == SK_UDP };
+						.dgram = l->proto == SK_UDP, .port = l->addr.port };
 		err = s->ev->ops->set(s->ev, fd, ref, EV_IN | EV_FIRST | (l->proto == SK_UDP ? EV_LEVEL : 0));
 	}
 	if (err) {

@@ -120,7 +120,7 @@ int sk_ping_open(struct sk *s, struct ev_ref ref, const struct sk_addr *to, cons
 	return fd;
 }
 
-static void take_ctrl(struct msghdr *m, struct sk_dgram *d)
+static void take_ctrl(struct msghdr *m, struct sk_dgram *d, uint16_t port)
 {
 	d->seg = 0;
 	d->tos = d->ttl = 0;
@@ -131,11 +131,13 @@ static void take_ctrl(struct msghdr *m, struct sk_dgram *d)
 
 			memcpy(&pi, CMSG_DATA(c), sizeof(pi));
 			d->local.a = inaddr_v4(&pi.ipi_addr);
+			d->local.port = port;
 		} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
 			struct in6_pktinfo pi;
 
 			memcpy(&pi, CMSG_DATA(c), sizeof(pi));
 			d->local.a = inaddr_v6(&pi.ipi6_addr);
+			d->local.port = port;
 			if (inaddr_is_linklocal(&d->local.a) && !inaddr_is_v4(&d->local.a))
 				d->local.scope = pi.ipi6_ifindex;
 		} else if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
@@ -151,10 +153,10 @@ int sk_recv_dgrams(struct sk *s, int h, struct sk_dgram *d, int n)
 {
 	union sk_ctrl ctrl[SK_DGRAMS];
 	union sk_sockaddr sa[SK_DGRAMS];
+	uint16_t port = sk_host_of(s)->slot[h].port;
 	struct mmsghdr m[SK_DGRAMS];
 	int r;
 
-	(void)s;
 	n = BYTES_MIN(n, SK_DGRAMS);
 	for (int i = 0; i < n; i++) {
 		m[i].msg_hdr = (struct msghdr){
@@ -174,7 +176,7 @@ int sk_recv_dgrams(struct sk *s, int h, struct sk_dgram *d, int n)
 			sk_from_sockaddr(&sa[i], &d[i].to_from);
 		else
 			memset(&d[i].to_from, 0, sizeof(d[i].to_from));
-		take_ctrl(&m[i].msg_hdr, &d[i]);
+		take_ctrl(&m[i].msg_hdr, &d[i], port);
 	}
 	return r;
 }

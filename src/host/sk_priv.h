@@ -15,6 +15,7 @@
 struct sk_slot {
 	struct ev_ref ref;
 	int32_t peek_off;		/* the kernel's peek offset, SK_PEEK_UNSET: not switched on */
+	uint16_t port;			/* a UDP listener's own */
 	bool v6;
 	bool dgram;
 };
