@@ -180,8 +180,7 @@ static uint8_t *emit_dnssl(uint8_t *p, uint32_t room, const struct wire_nd_ra *r
 {
 	uint32_t at = 8;
 
-	/* Padding must fit too */
-	room -= room % 8;
+	/* The room is a multiple of eight, as every option before is: what fits can be padded */
 	if (room < 16)
 		return p;
 	for (unsigned i = 0; i < ra->search_cnt; i++)
