@@ -17,7 +17,7 @@ void tcp_init(struct proto *p, struct flow *f)
 	t->una = t->nxt = t->max = t->iss;
 	t->head = t->iss + 1;
 	t->rto = TCP_RTO_INIT;
-	t->rto_at = t->ack_at = NS_NEVER;
+	t->rto_at = t->ack_at = t->drop_at = NS_NEVER;
 	t->ws_ours = TCP_WS_OURS;
 	t->delay_acks = true;
 }
@@ -77,7 +77,7 @@ void tcp_finish(struct proto *p, struct flow *f)
 	close_socket(p, f, SK_END_GRACEFUL);
 	tcp_phase_set(p, f, TCP_PHASE_QUIET);
 	t->host_more = t->rexmit_due = false;
-	t->ack_at = NS_NEVER;
+	t->ack_at = t->drop_at = NS_NEVER;
 	t->rto_at = p->env->now + TCP_QUIET;
 }
 

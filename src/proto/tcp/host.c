@@ -19,9 +19,13 @@ bool tcp_discard(struct proto *p, struct flow *f, bool all)
 
 	if (!len)
 		return true;
-	if (!all && len < TCP_LAZY_LEN && ++t->lazy_cnt < TCP_LAZY_CNT)
+	if (!all && t->small_run >= TCP_LAZY_RUN && ++t->lazy_cnt < TCP_LAZY_CNT) {
+		if (t->drop_at == NS_NEVER)
+			t->drop_at = p->env->now + TCP_LAZY_TIME;
 		return true;
+	}
 	t->lazy_cnt = 0;
+	t->drop_at = NS_NEVER;
 	r = p->env->sk->ops->drop(p->env->sk, f->h, len);
 	if (r) {
 		tcp_reset(p, f);
@@ -58,6 +62,7 @@ static int send_data(struct proto *p, struct flow *f, uint32_t seq, uint32_t wan
 	tcp_data_desc(f, &fr, hdr_len, (uint32_t)r);
 	if (!proto_commit(p->env, &fr))
 		return -ENOBUFS;
+	t->small_run = (uint32_t)r > TCP_LAZY_SEG ? 0 : BYTES_MIN(t->small_run + 1, TCP_LAZY_RUN);
 	if (p->env->now - t->guest_data_at < TCP_ACK_DELAY)
 		t->delay_acks = true;
 	tcp_timer_ack_sent(t);

@@ -29,8 +29,13 @@
 #define TCP_QUIET	(2 * NS_S)	/* how long a lost last ACK can be repeated */
 #define TCP_DUPACKS	3		/* RFC 5681 3.2 */
 #define TCP_TURN	16		/* super-frames that one flow sends before others get their turn */
-#define TCP_LAZY_LEN	16384u		/* acknowledged bytes that may wait in the host socket before they are discarded ... */
-#define TCP_LAZY_CNT	16		/* ... and acknowledgements: tiny segments cost the kernel far more than their bytes */
+/* Acknowledged bytes may wait a little in the host socket, which saves a call per reply of a request-response flow. The
+ * kernel charges a whole socket buffer until its last byte is gone, so that is for runs of small segments only, ...
+ */
+#define TCP_LAZY_SEG	1024u		/* ... of at most this many bytes each, */
+#define TCP_LAZY_RUN	8		/* after so many of them in a row, */
+#define TCP_LAZY_CNT	16		/* for at most so many acknowledgements, */
+#define TCP_LAZY_TIME	(20 * NS_MS)	/* and never longer than this */
 #define TCP_ACK_DELAY	(2 * NS_MS)	/* how long an ACK may wait for a reply to ride on */
 #define TCP_ACK_SMALL	1024u		/* ... if no more than this is unacknowledged */
 #define TCP_IOV		128		/* pieces of payload in one send */
@@ -69,7 +74,7 @@ struct tcp {
 	bool delay_acks;		/* replies come soon: an ACK may wait for one */
 
 	uint16_t mss;			/* payload of a segment to the guest */
-	uint8_t lazy_cnt;
+	uint8_t lazy_cnt, small_run;
 	uint8_t syn_flags;		/* of our SYN, for its identical retransmission */
 	uint16_t syn_wnd;
 	bool guest_has_ws;		/* the guest offered window scaling */
@@ -87,7 +92,7 @@ struct tcp {
 
 	ns_t guest_data_at;		/* last payload accepted from the guest */
 	ns_t rtt_at, srtt, rttvar, rto;
-	ns_t rto_at, ack_at;		/* deadlines, NS_NEVER: none */
+	ns_t rto_at, ack_at, drop_at;	/* deadlines, NS_NEVER: none */
 };
 
 _Static_assert(sizeof(struct tcp) <= FLOW_BODY_LEN, "struct tcp must fit the flow's body");
