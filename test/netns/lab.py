@@ -59,6 +59,9 @@ class Tools:
         self.pasta, self.nt = os.path.join(self.dir, "pasta"), os.path.join(self.dir, "nt")
         shutil.copy(os.path.realpath(src), self.pasta)
         os.chmod(self.pasta, 0o755)
+        for name in (src + ".avx2", src):  # other programs of this kind look for such a neighbour
+            if name.endswith(".avx2") and os.path.exists(name):
+                shutil.copy(os.path.realpath(name), self.pasta + ".avx2")
         with open(self.pasta, "rb") as f:
             self.sanitized = b"__asan_init" in f.read()
         subprocess.run([os.environ.get("CC", "cc"), "-O2", "-Wall", "-Wextra", "-o", self.nt,
@@ -194,6 +197,7 @@ class Lab:
     def holder(self, wrap, ns=None, user=True):
         """A process that waits for us in namespaces of its own; returns (Popen, Hold)."""
         hold = Hold(self)
+        self.undo.append(hold.close)
         p = self.spawn(*(ns or self.hst).prefix, *(AS_USER if user else []), *wrap, self.tools.nt, "hold", hold.path,
                        env=self.tools.env())
         hold.accept(p)
@@ -276,7 +280,6 @@ class Hold:
         for s in (self.sock, self.srv):
             if s:
                 s.close()
-        self.sock = None
 
 
 class Inst:
