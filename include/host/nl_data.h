@@ -104,6 +104,11 @@ struct nl_nexthops {
 int nl_list_grow(void *list_v, unsigned cnt, unsigned *room, size_t size);
 #define nl_list_free(l)	do { free((l)->v); *(l) = (__typeof__(*(l))){ .v = NULL }; } while (0)
 
+/* The message at byte *AT of LEN bytes, *AT moved behind it; NULL at the end, or where what is left is not a whole message.
+ * Use this, not mnl_nlmsg_ok(), which takes a length above INT_MAX for a good one (libmnl 1.0.5).
+ */
+const struct nlmsghdr *nl_msg_next(const void *buf, size_t len, size_t *at);
+
 /* Parsers of one message each, appending to a list. Messages of another type or family, of cloned routes and of tables
  * other than main are passed over. 0, -EBADMSG if lengths contradict each other (nothing is appended), or -ENOMEM.
  */

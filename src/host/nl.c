@@ -128,14 +128,14 @@ static int results_wait(struct nl *nl, uint32_t first, unsigned cnt, int *ret_co
 		ret_code[i] = -ENOBUFS;
 	while (left) {
 		ssize_t n = recv_some(nl);
-		int len = (int)n;
-		const struct nlmsghdr *nlh = (const struct nlmsghdr *)nl->rx;
+		const struct nlmsghdr *nlh;
+		size_t at = 0;
 
 		if (n == -ENOBUFS)
 			return 0;
 		if (n < 0)
-			return len;
-		for (; mnl_nlmsg_ok(nlh, len); nlh = mnl_nlmsg_next(nlh, &len)) {
+			return (int)n;
+		while ((nlh = nl_msg_next(nl->rx, (size_t)n, &at))) {
 			if (nlh->nlmsg_type != NLMSG_ERROR || nlh->nlmsg_seq - first >= cnt)
 				continue;
 			ret_code[nlh->nlmsg_seq - first] = msg_result(nlh);
@@ -177,11 +177,12 @@ int nl_talk_many(struct nl *nl, unsigned cnt, nl_build_t build, const void *data
 }
 
 /* Messages of one read; RET_BROKEN: the dump has to be repeated */
-static int run_messages(struct nl *nl, int len, const struct nl_dump *d, enum run *ret_run, bool *ret_broken)
+static int run_messages(struct nl *nl, size_t len, const struct nl_dump *d, enum run *ret_run, bool *ret_broken)
 {
-	const struct nlmsghdr *nlh = (const struct nlmsghdr *)nl->rx;
+	const struct nlmsghdr *nlh;
+	size_t at = 0;
 
-	for (; mnl_nlmsg_ok(nlh, len); nlh = mnl_nlmsg_next(nlh, &len)) {
+	while ((nlh = nl_msg_next(nl->rx, len, &at))) {
 		int rc;
 
 		if (nlh->nlmsg_seq != nl->seq)
@@ -213,7 +214,7 @@ static int dump_once(struct nl *nl, const struct nlmsghdr *nlh, const struct nl_
 		else if (n < 0)
 			rc = (int)n;
 		else
-			rc = run_messages(nl, (int)n, d, &run, ret_broken);
+			rc = run_messages(nl, (size_t)n, d, &run, ret_broken);
 	}
 	return rc;
 }

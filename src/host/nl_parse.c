@@ -45,6 +45,17 @@ int nl_list_grow(void *list_v, unsigned cnt, unsigned *room, size_t size)
 	return 0;
 }
 
+const struct nlmsghdr *nl_msg_next(const void *buf, size_t len, size_t *at)
+{
+	const struct nlmsghdr *nlh = (const void *)((const char *)buf + *at);
+	size_t left = len - *at;
+
+	if (left < sizeof(*nlh) || nlh->nlmsg_len < sizeof(*nlh) || nlh->nlmsg_len > left)
+		return NULL;
+	*at += BYTES_MIN((size_t)MNL_ALIGN(nlh->nlmsg_len), left);
+	return nlh;
+}
+
 static int attr_keep(const struct nlattr *a, void *data)
 {
 	struct attrs *t = data;
@@ -58,11 +69,14 @@ static int attr_keep(const struct nlattr *a, void *data)
 /* Fixed part of SIZE bytes, then attributes; NULL if the message is too short for the fixed part */
 static const void *msg_split(const struct nlmsghdr *nlh, size_t size, struct attrs *ret)
 {
+	const size_t head = MNL_NLMSG_HDRLEN + MNL_ALIGN(size);
+
 	memset(ret, 0, sizeof(*ret));
 	if (nlh->nlmsg_len < MNL_NLMSG_HDRLEN + size)
 		return NULL;
-	if (nlh->nlmsg_len >= MNL_NLMSG_HDRLEN + MNL_ALIGN(size))
-		mnl_attr_parse(nlh, (unsigned)size, attr_keep, ret);
+	/* Not mnl_attr_parse(): that rounds the length of the message up */
+	if (nlh->nlmsg_len > head)
+		mnl_attr_parse_payload((const char *)nlh + head, nlh->nlmsg_len - head, attr_keep, ret);
 	return mnl_nlmsg_get_payload(nlh);
 }
 

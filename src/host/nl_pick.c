@@ -121,7 +121,7 @@ static const struct nl_route *route_best(const struct nl_links *links, const str
 		/* Metrics of different destinations say nothing about each other: the first one, then */
 		if (best && (rank == ROUTE_RANK_ANY || r->priority >= best->priority))
 			continue;
-		if (hop_counts(links, r, usable_only) && route_ranks(routes, r, rank))
+		if (route_ranks(routes, r, rank) && hop_counts(links, r, usable_only))
 			best = r;
 	}
 	return best;

@@ -248,6 +248,19 @@ def test_gateway_outside(pair):
     assert got["warns"] == "0"
 
 
+def test_gateway_without_route(pair):
+    """What led to the gateway when the route was set is gone: declared on-link (A16), in the order of the table"""
+    pair.link("up0")
+    pair.host("addr add 192.0.2.2/24 dev up0 noprefixroute", "addr add 2001:db8:1::2/64 dev up0 nodad noprefixroute",
+              "route add 192.0.2.0/24 dev up0", "route add default via 192.0.2.1", "route add 10.1.0.0/16 via 192.0.2.9",
+              "route del 192.0.2.0/24 dev up0", "-6 route add 2001:db8:1::/64 dev up0",
+              "-6 route add default via 2001:db8:1::1", "-6 route del 2001:db8:1::/64 dev up0")
+    got = pair.go()
+    assert got["warns"] == "0"
+    assert pair.routes() == [("default", "192.0.2.1", True), ("10.1.0.0/16", "192.0.2.9", True)]
+    assert ("default", "2001:db8:1::1", True) in pair.routes("-6")
+
+
 def test_static(pair):  # A18: the address is that of the network
     pair.link("up0", "192.0.2.2/24")
     pair.host("route add default via 192.0.2.1", "route add 10.0.2.0/25 via 192.0.2.9")
