@@ -224,6 +224,25 @@ def test_attach_to_process_and_see_its_end(box, who):
     assert p.returncode == 0
 
 
+@pytest.mark.parametrize("runas", [[], ["-r", "0"]])
+def test_root_of_a_user_namespace_attaches(box, runas):
+    """As inside a build container: uid 0, but not the machine's (S03)."""
+    script = "unshare -n sleep 600 & echo $!; while [ $(readlink /proc/$!/ns/net) = $(readlink /proc/$$/ns/net) ]; do :; done; " \
+             "exec \"$@\" path /proc/$!/ns/net"
+    inner = subprocess.Popen([*USER, "unshare", "-Ur", "sh", "-c", script, "sh", box.probe, *runas], cwd=box.dir, text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    box.procs.append(inner)
+    holder = int(inner.stdout.readline())
+    try:
+        assert started(inner)
+        with open(f"/proc/{inner.pid}/status") as f:
+            assert "\nUid:\t" + "\t".join([str(UID)] * 4) + "\n" in f.read()
+    finally:
+        os.kill(holder, signal.SIGKILL)
+        inner.kill()
+        inner.communicate()
+
+
 @pytest.mark.parametrize("who", ["root", "user"])
 def test_attach_by_path_and_see_its_end(box, who):
     holder = box.holder("user")
