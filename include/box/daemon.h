@@ -24,21 +24,24 @@ int box_signals_read(int fd);
 
 /* PID file or FIFO at PATH, truncated; to be opened early, with the caller's identity. Returns a descriptor. */
 int box_pidfile_open(const char *path, struct err *e);
+/* Write PID and close FD, which tells the reader of a FIFO that it has all */
 int box_pidfile_write(int fd, pid_t pid, struct err *e);
 
 struct box_daemon {
 	int sync_fd;			/* between the two; -1: no daemon */
+	int pid_fd;			/* PID file, in the parent; -1: none */
 	pid_t child;			/* in the parent */
 };
 
-/* Go on in a child: 0 there, 1 in the parent, which has nothing left but box_daemon_wait(). Call it before rings and
- * other memory that is not inherited; messages still reach the caller's stderr.
+/* Go on in a child: 0 there, 1 in the parent, which has nothing left but box_daemon_wait(). PID_FD is the PID file that
+ * the parent will write, -1: none. Call it before rings and other memory that is not inherited; messages still reach
+ * the caller's stderr.
  */
-int box_daemon_fork(struct box_daemon *d, struct err *e);
-/* Parent: wait until the child is ready, then write the PID file (PID_FD, -1: none). 0: exit 0. Otherwise exit 1, and
- * print *E if its code is set; if it is not, the child has said why.
+int box_daemon_fork(struct box_daemon *d, int pid_fd, struct err *e);
+/* Parent: wait until the child is ready, then write the PID file. 0: exit 0. Otherwise exit 1, and print *E if its code
+ * is set; if it is not, the child has said why.
  */
-int box_daemon_wait(struct box_daemon *d, int pid_fd, struct err *e);
+int box_daemon_wait(struct box_daemon *d, struct err *e);
 /* Child: own session, /dev/null on 0 to 2, terminal signals ignored, then let the parent go */
 int box_daemon_ready(struct box_daemon *d, struct err *e);
 

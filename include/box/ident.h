@@ -28,13 +28,18 @@ bool box_userns_is_initial(void);
  */
 int box_identity_decide(const char *runas, struct box_identity *ret, struct err *e);
 
-/* Stage 1: become it, for good; supplementary groups go */
+/* Stage 1: clear the bounding and ambient sets, if we may: without CAP_SETPCAP, as an ordinary user, we can't gain
+ * anything by an exec() that stage 4 would not stop as well
+ */
+int box_bounds_drop(struct err *e);
+
+/* Stage 2: become it, for good; supplementary groups go, and with the id of root all capabilities */
 int box_identity_apply(const struct box_identity *id, struct err *e);
 
-/* Stage 2: drop all capabilities but KEEP (bits 1 << CAP_x), and clear the bounding set if we still may */
+/* Stage 3: drop all capabilities but KEEP (bits 1 << CAP_x) */
 int box_caps_drop(uint64_t keep, struct err *e);
 
-/* Stage 3: no privilege ever again, and nobody of the same uid may trace us */
+/* Stage 4: no privilege ever again, and nobody of the same uid may trace us */
 int box_seal(struct err *e);
 
 #endif

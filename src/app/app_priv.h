@@ -104,6 +104,8 @@ ns_t app_clock(void);
 int app_fwd_init(struct app *a, struct err *e);
 /* Bind all published ports */
 int app_listen(struct app *a, struct err *e);
+/* Free the published ports at once, for the next instance: the kernel takes its time with the rest of us */
+void app_listen_close(struct app *a);
 void app_listen_event(struct app *a, const struct ev_hit *hit);
 /* Accept again where that was given up */
 void app_listen_resume(struct app *a);

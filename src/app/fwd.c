@@ -9,9 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "app_priv.h"
 #include "host/resolv.h"
+
+#define LISTEN_PATIENCE	(NS_S / 2)	/* our predecessor needs some 2 ms, on a busy machine more */
 
 static void family_addresses(struct app *a, enum fwd_family fam)
 {
@@ -114,7 +117,19 @@ static const char *listen_hint(int err)
 	return "";
 }
 
-static int listen_rule(struct app *a, const struct fwd_rule *r, unsigned *ret_failed, struct err *e)
+/* A port in use may belong to our predecessor, who is about to notice that its namespace has gone: be patient until UNTIL */
+static int listen_one(struct app *a, const struct sk_listen *l, ns_t until)
+{
+	const struct ev_ref ref = { .idx = a->listener_cnt, .kind = EV_KIND_LISTEN };
+	const struct timespec pause = { .tv_nsec = 5 * NS_MS };
+	int h;
+
+	while ((h = sk_host_listen(&a->sk, l, ref)) == -EADDRINUSE && app_clock() < until)
+		nanosleep(&pause, NULL);
+	return h;
+}
+
+static int listen_rule(struct app *a, const struct fwd_rule *r, ns_t until, unsigned *ret_failed, struct err *e)
 {
 	struct sk_listen l = {
 		.proto = r->proto == FWD_TCP ? SK_TCP : SK_UDP, .any = r->any, .addr.a = r->listen,
@@ -123,11 +138,10 @@ static int listen_rule(struct app *a, const struct fwd_rule *r, unsigned *ret_fa
 	char name[128];
 
 	for (unsigned port = r->first; port <= r->last; port++) {
-		struct ev_ref ref = { .idx = a->listener_cnt, .kind = EV_KIND_LISTEN };
 		int h;
 
 		l.addr.port = (uint16_t)port;
-		h = sk_host_listen(&a->sk, &l, ref);
+		h = listen_one(a, &l, r->weak ? 0 : until);
 		if (h < 0 && !r->weak)
 			return err_set(e, h, "Can't listen on %s: %s%s", listen_name(name, sizeof(name), r, port),
 				       strerror(-h), listen_hint(h));
@@ -146,6 +160,7 @@ static int listen_rule(struct app *a, const struct fwd_rule *r, unsigned *ret_fa
 int app_listen(struct app *a, struct err *e)
 {
 	const struct fwd_rules *rules = &a->conf.host_rules;
+	const ns_t until = app_clock() + LISTEN_PATIENCE;
 	unsigned failed = 0;
 	uint32_t cnt = 0;
 	int r;
@@ -158,7 +173,7 @@ int app_listen(struct app *a, struct err *e)
 	if (!a->listener)
 		return err_set(e, -ENOMEM, "Out of memory for %u published ports", cnt);
 	for (unsigned i = 0; i < rules->cnt; i++) {
-		r = listen_rule(a, &rules->rule[i], &failed, e);
+		r = listen_rule(a, &rules->rule[i], until, &failed, e);
 		if (r)
 			return r;
 	}
@@ -167,6 +182,18 @@ int app_listen(struct app *a, struct err *e)
 	if (failed)
 		app_log(&a->log, APP_WARN, "%u of %u ports could not be bound", failed, cnt);
 	return 0;
+}
+
+void app_listen_close(struct app *a)
+{
+	for (uint32_t i = 0; i < a->listener_cnt; i++) {
+		const struct app_listener *l = &a->listener[i];
+
+		if (l->proto == FWD_UDP)
+			udp_listener_gone(&a->path.p, l->h);
+		a->sk.sk.ops->close(&a->sk.sk, l->h, SK_END_GRACEFUL);
+	}
+	a->listener_cnt = 0;
 }
 
 static void accept_all(struct app *a, struct app_listener *l)

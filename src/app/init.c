@@ -312,11 +312,13 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 	if (!r)
 		r = target_init(a, id, argv, e);
 	if (!r)
+		r = watches_init(a, e);		/* the directory to watch may be open to the caller only */
+	if (!r)
+		r = box_bounds_drop(e);
+	if (!r)
 		r = box_identity_apply(id, e);
 	if (!r)
 		r = box_caps_drop(0, e);
-	if (!r)
-		r = watches_init(a, e);
 	app_log_notes(a);
 	if (r)
 		return r;
@@ -360,12 +362,12 @@ int app_init(struct app *a, int argc, char *const argv[], struct err *e)
 			return a->pid_fd;
 	}
 	if (!a->conf.foreground) {
-		r = box_daemon_fork(&a->daemon, e);
+		r = box_daemon_fork(&a->daemon, a->pid_fd, e);
 		if (r < 0)
 			return r;
 		if (r) {
 			/* an error without words was told by the child */
-			if (box_daemon_wait(&a->daemon, a->pid_fd, e)) {
+			if (box_daemon_wait(&a->daemon, e)) {
 				if (!e->code)
 					exit(1);
 				return e->code;

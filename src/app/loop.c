@@ -15,6 +15,7 @@ static void end_begin(struct app *a, ns_t limit)
 {
 	if (a->end != APP_END_NONE)
 		return;
+	app_listen_close(a);
 	a->end = APP_END_DRAIN;
 	a->busy_at = a->env.now;
 	a->end_at = a->env.now + limit;
@@ -127,6 +128,7 @@ void app_loop(struct app *a)
 		if (a->end == APP_END_DRAIN)
 			end_check(a);
 	}
+	app_listen_close(a);
 	path_end(&a->path);
 	app_log_drops(a);
 }

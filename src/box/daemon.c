@@ -113,20 +113,22 @@ int box_pidfile_write(int fd, pid_t pid, struct err *e)
 	char line[16];
 	const int len = snprintf(line, sizeof(line), "%i\n", pid);
 	ssize_t n;
+	int code;
 
 	do
 		n = write(fd, line, (size_t)len);
 	while (n < 0 && errno == EINTR);
-	if (n != len)
-		return err_set(e, n < 0 ? -errno : -EIO, "Cannot write PID file: %s", n < 0 ? strerror(errno) : "short write");
-	return 0;
+	code = n == len ? 0 : n < 0 ? -errno : -EIO;
+	/* A reader of a FIFO waits for this */
+	close(fd);
+	return code ? err_set(e, code, "Cannot write PID file: %s", strerror(-code)) : 0;
 }
 
-int box_daemon_fork(struct box_daemon *d, struct err *e)
+int box_daemon_fork(struct box_daemon *d, int pid_fd, struct err *e)
 {
 	int sync[2];
 
-	*d = (struct box_daemon){ .sync_fd = -1 };
+	*d = (struct box_daemon){ .sync_fd = -1, .pid_fd = pid_fd };
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sync))
 		return err_set(e, -errno, "Cannot make a socket pair: %s", strerror(errno));
 	/* Unwritten output would come out twice */
@@ -139,10 +141,14 @@ int box_daemon_fork(struct box_daemon *d, struct err *e)
 	}
 	close(sync[d->child ? 1 : 0]);
 	d->sync_fd = sync[d->child ? 0 : 1];
+	if (!d->child && pid_fd >= 0) {
+		close(pid_fd);
+		d->pid_fd = -1;
+	}
 	return d->child ? 1 : 0;
 }
 
-int box_daemon_wait(struct box_daemon *d, int pid_fd, struct err *e)
+int box_daemon_wait(struct box_daemon *d, struct err *e)
 {
 	int rc = 0;
 	ssize_t n;
@@ -160,8 +166,8 @@ int box_daemon_wait(struct box_daemon *d, int pid_fd, struct err *e)
 			return err_set(e, -ECHILD, "The process in the background was killed by signal %i", WTERMSIG(status));
 		return -ECHILD;
 	}
-	if (pid_fd >= 0)
-		rc = box_pidfile_write(pid_fd, d->child, e);
+	if (d->pid_fd >= 0)
+		rc = box_pidfile_write(d->pid_fd, d->child, e);
 	if (rc)
 		kill(d->child, SIGTERM);
 	return rc;

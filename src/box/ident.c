@@ -115,6 +115,18 @@ int box_identity_decide(const char *runas, struct box_identity *ret, struct err 
 	return 0;
 }
 
+int box_bounds_drop(struct err *e)
+{
+	int rc;
+
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	if (capng_get_caps_process() || !capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP))
+		return 0;
+	capng_clear(CAPNG_SELECT_BOUNDS);
+	rc = capng_apply(CAPNG_SELECT_BOUNDS);
+	return rc ? err_set(e, -EPERM, "Cannot clear the capability bounding set (%i)", rc) : 0;
+}
+
 int box_identity_apply(const struct box_identity *id, struct err *e)
 {
 	if (!id->change)
@@ -141,13 +153,6 @@ int box_caps_drop(uint64_t keep, struct err *e)
 			have |= UINT64_C(1) << cap;
 	}
 
-	/* The bounding set first, as that takes CAP_SETPCAP; an ordinary user has none, and can't gain by it either */
-	if (capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP)) {
-		capng_clear(CAPNG_SELECT_BOUNDS);
-		rc = capng_apply(CAPNG_SELECT_BOUNDS);
-		if (rc)
-			return err_set(e, -EPERM, "Cannot clear the capability bounding set (%i)", rc);
-	}
 	capng_clear(CAPNG_SELECT_CAPS);
 	for (unsigned int cap = 0; cap <= CAP_LAST_CAP; cap++) {
 		if (keep & have & (UINT64_C(1) << cap))

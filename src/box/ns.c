@@ -251,6 +251,26 @@ static void ns_close(struct box_ns *n)
 	n->pidfd = -1;
 }
 
+static void ns_reopen(int *fd, const char *path)
+{
+	const int inside = *fd < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+
+	if (inside < 0)
+		return;
+	close(*fd);
+	*fd = inside;
+}
+
+/* A descriptor by the path of a bind mount keeps that mount busy: put one from inside in its place */
+static int attach_main(void *arg)
+{
+	struct box_ns *n = arg;
+
+	ns_reopen(&n->userns_fd, "/proc/self/ns/user");
+	ns_reopen(&n->netns_fd, "/proc/self/ns/net");
+	return 0;
+}
+
 int box_ns_attach(struct box_ns *n, const struct box_attach_settings *s, struct err *e)
 {
 	int rc;
@@ -259,7 +279,7 @@ int box_ns_attach(struct box_ns *n, const struct box_attach_settings *s, struct 
 	rc = attach_open(n, s, e);
 	/* Find out now whether we may enter */
 	if (!rc)
-		rc = box_ns_run(n, NULL, NULL, e);
+		rc = box_ns_run(n, attach_main, n, e);
 	if (rc)
 		ns_close(n);
 	return rc;

@@ -195,12 +195,12 @@ static void background(struct probe *p, int pid_fd)
 
 	if (!p->background)
 		return;
-	rc = box_daemon_fork(&p->daemon, &p->e);
+	rc = box_daemon_fork(&p->daemon, pid_fd, &p->e);
 	if (rc < 0)
 		die(p);
 	if (!rc)
 		return;
-	rc = box_daemon_wait(&p->daemon, pid_fd, &p->e);
+	rc = box_daemon_wait(&p->daemon, &p->e);
 	if (rc && p->e.code)
 		die(p);
 	exit(rc ? 1 : 0);
@@ -222,7 +222,7 @@ int main(int argc, char **argv)
 		die(&p);
 	background(&p, pid_fd);
 	link_open(&p);
-	if (box_identity_apply(&p.id, &p.e) || box_caps_drop(0, &p.e) || box_seal(&p.e))
+	if (box_bounds_drop(&p.e) || box_identity_apply(&p.id, &p.e) || box_caps_drop(0, &p.e) || box_seal(&p.e))
 		die(&p);
 	if (p.background ? box_daemon_ready(&p.daemon, &p.e) : pid_fd >= 0 ? box_pidfile_write(pid_fd, getpid(), &p.e) : 0)
 		die(&p);
