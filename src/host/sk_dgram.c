@@ -24,6 +24,7 @@
 #define UDP_GRO		104
 #endif
 #define SK_DGRAMS	64		/* in one call */
+#define SK_TTL_USUAL	64		/* the default of kernels (RFC 1700): needs no control message, which costs a route look-up */
 
 /* Control messages of one datagram: PKTINFO, TTL, traffic class, segment size */
 union sk_ctrl {
@@ -33,9 +34,12 @@ union sk_ctrl {
 
 void sk_udp_options(int fd, bool v6)
 {
-	if (v6)
+	if (v6) {
 		sk_set_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+		sk_set_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+	}
 	sk_set_int(fd, IPPROTO_IP, IP_RECVERR, 1);	/* on a dual-stack socket too; fails harmlessly otherwise */
+	sk_set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);	/* congestion marks belong to each datagram (RFC 3168 5) */
 	sk_set_int(fd, IPPROTO_UDP, UDP_GRO, 1);	/* Linux 5.0; without it datagrams come one by one */
 }
 
@@ -66,6 +70,9 @@ int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, co
 	sk_udp_options(fd, af == AF_INET6);
 	if (af == AF_INET6)		/* so that the same port of IPv4 stays free */
 		sk_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+	if (inaddr_is_multicast(&to->a))	/* would be 1 */
+		sk_set_int(fd, af == AF_INET ? IPPROTO_IP : IPPROTO_IPV6, af == AF_INET ? IP_MULTICAST_TTL : IPV6_MULTICAST_HOPS,
+			   SK_TTL_USUAL);
 	len = sk_to_sockaddr(&want, af, &sa);
 	if (bind(fd, &sa.sa, len)) {
 		/* the guest's port is taken on the host, or privileged: any port is better than none (NAT-4) */
@@ -140,6 +147,13 @@ static void take_ctrl(struct msghdr *m, struct sk_dgram *d, uint16_t port)
 			d->local.port = port;
 			if (inaddr_is_linklocal(&d->local.a) && !inaddr_is_v4(&d->local.a))
 				d->local.scope = pi.ipi6_ifindex;
+		} else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
+			d->tos = *CMSG_DATA(c);
+		} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS) {
+			int tos;
+
+			memcpy(&tos, CMSG_DATA(c), sizeof(tos));
+			d->tos = (uint8_t)tos;
 		} else if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
 			int seg;
 
@@ -220,7 +234,7 @@ static void put_dgram(struct mmsghdr *mm, union sk_ctrl *ctrl, union sk_sockaddr
 		memcpy(&pi.ipi6_addr, d->local.a.b, 16);
 		memcpy(put_ctrl(m, ctrl, IPPROTO_IPV6, IPV6_PKTINFO, sizeof(pi)), &pi, sizeof(pi));
 	}
-	if (d->ttl)
+	if (d->ttl && d->ttl != SK_TTL_USUAL)
 		put_int(m, ctrl, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TTL : IPV6_HOPLIMIT, d->ttl);
 	if (d->tos)
 		put_int(m, ctrl, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, d->tos);
@@ -228,6 +242,41 @@ static void put_dgram(struct mmsghdr *mm, union sk_ctrl *ctrl, union sk_sockaddr
 		uint16_t seg = d->seg;
 
 		memcpy(put_ctrl(m, ctrl, IPPROTO_UDP, UDP_SEGMENT, sizeof(seg)), &seg, sizeof(seg));
+	}
+}
+
+/* A run datagram by datagram, where the kernel does not cut it: larger than the path's MTU, no UDP_SEGMENT, or a device that
+ * leaves checksums to the sender
+ */
+static void send_apart(int h, const struct sk_dgram *run, bool v6)
+{
+	uint32_t piece = 0, used = 0, len;
+	union sk_ctrl ctrl;
+	union sk_sockaddr sa;
+	struct mmsghdr m;
+
+	memset(&ctrl, 0, sizeof(ctrl));
+	for (uint32_t off = 0; off < run->len; off += len) {
+		struct sk_dgram d = *run;
+
+		len = BYTES_MIN(run->seg, run->len - off);
+		d.seg = 0;
+		d.len = len;
+		d.iov_cnt = 0;
+		for (uint32_t need = len, n; need && piece < run->iov_cnt; need -= n) {
+			const struct iovec *v = &run->iov[piece];
+
+			n = (uint32_t)BYTES_MIN(v->iov_len - used, need);
+			if (n)
+				d.iov[d.iov_cnt++] = (struct iovec){ (uint8_t *)v->iov_base + used, n };
+			used += n;
+			if (used == v->iov_len) {
+				piece++;
+				used = 0;
+			}
+		}
+		put_dgram(&m, &ctrl, &sa, &d, v6);
+		sendmsg(h, &m.msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL);	/* lost like any datagram if that fails */
 	}
 }
 
@@ -252,6 +301,8 @@ int sk_send_dgrams(struct sk *s, int h, const struct sk_dgram *d, int n)
 		} else if (errno == EAGAIN) {
 			break;
 		} else if (again) {
+			if (d[done].seg && d[done].seg < d[done].len)
+				send_apart(h, &d[done], v6);
 			done++;		/* this one can't be sent */
 			again = false;
 		} else {

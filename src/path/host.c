@@ -48,6 +48,8 @@ static void more(struct path *pa, struct flow *f)
 		tcp_more(&pa->p, f);
 	else if (f->key.proto == FLOW_UDP)
 		udp_more(&pa->p, f);
+	else if (f->key.proto == FLOW_PING)
+		ping_more(&pa->p, f);
 }
 
 void path_tick(struct path *pa)

@@ -137,15 +137,19 @@ static void ping_send(struct proto *p, struct flow *f, const struct view *data)
 	struct sk *sk = p->env->sk;
 	uint8_t hdr[WIRE_ICMP_LEN] = { ping_request(&f->key.guest) };	/* the kernel sets checksum and identifier */
 	struct sk_dgram d = {
-		.iov = { { hdr, sizeof(hdr) } }, .iov_cnt = 2, .len = WIRE_ICMP_LEN + data->len,
+		.iov = { { hdr, sizeof(hdr) } }, .iov_cnt = 1, .len = WIRE_ICMP_LEN + data->len,
 		.ttl = g->ttl ? g->ttl : 1, .tos = g->tos,
 	};
-	int r = -EAGAIN;
+	int r = -EAGAIN, n;
 
 	bytes_put16(hdr + 4, f->key.guest_port);
 	bytes_put16(hdr + 6, g->seq);
-	if (view_iov(data, &d.iov[1], 1) < 0)	/* in several pieces */
+	n = view_iov(data, &d.iov[1], 1);
+	if (n < 0) {			/* in several pieces */
 		d.iov[1] = (struct iovec){ p->scratch, view_copy(data, p->scratch, data->len) };
+		n = 1;
+	}
+	d.iov_cnt += (uint32_t)n;
 	for (int i = 0; i < PING_TRIES && r <= 0; i++)	/* an error may be that of an earlier request */
 		r = sk->ops->send_dgrams(sk, f->h, &d, 1);
 	if (r > 0)

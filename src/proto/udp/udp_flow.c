@@ -108,8 +108,8 @@ struct flow *udp_flow_host(struct proto *p, const struct udp_listener *l, const 
 	u->refused = 0;
 	u->to = d->to_from;
 	u->local = d->local;
-	if (inaddr_is_multicast(&d->local.a) || inaddr_is_broadcast(&d->local.a))
-		u->local.port = 0;	/* a group is no source: the kernel picks one */
+	/* a group is no source: the kernel picks one then */
+	u->local.port = inaddr_is_unicast(&d->local.a) || inaddr_is_loopback(&d->local.a) ? l->port : 0;
 	f->h = l->h;
 	if (!twheel_armed(&f->timer))
 		flow_arm(p, f);
