@@ -11,6 +11,8 @@
 
 #include "base/addr.h"
 
+#define FWD_MORE_MAX	16
+
 enum fwd_family { FWD_V4, FWD_V6, FWD_FAMILIES };
 
 static inline enum fwd_family fwd_family_of(const struct inaddr *a)
@@ -22,6 +24,8 @@ struct fwd_family_set {			/* one family's addresses; unset address: none */
 	bool on;
 	uint8_t prefix_len;		/* of guest, bits */
 	struct inaddr guest;		/* assigned to the guest */
+	struct inaddr more[FWD_MORE_MAX]; /* other addresses of the host that the guest has too */
+	unsigned more_cnt;
 	struct inaddr seen;		/* last unicast source seen from the guest, starts as `guest` (L2-30) */
 	struct inaddr seen_ll;		/* IPv6: last link-local source seen */
 	struct inaddr gateway;		/* the guest's router */
@@ -46,6 +50,8 @@ struct inaddr fwd_to_host(const struct fwd *w, const struct inaddr *dst, uint16_
 int fwd_from_host(const struct fwd *w, const struct inaddr *peer, struct inaddr *ret);
 /* The guest's address for a flow from the host, by the translated source (NAT-22): 0, -EADDRNOTAVAIL if not known */
 int fwd_guest_addr(const struct fwd *w, const struct inaddr *src, struct inaddr *ret);
+/* One of the guest's own addresses, as far as we know them */
+bool fwd_is_guest(const struct fwd *w, const struct inaddr *a);
 /* Note a source address of a valid guest packet (L2-30, L2-31) */
 void fwd_seen(struct fwd *w, const struct inaddr *src);
 

@@ -32,8 +32,8 @@ void path_host(struct path *pa, const struct ev_hit *hit);
 void path_tick(struct path *pa);
 /* When path_tick() must run next: now or earlier if there is work, NS_NEVER if nothing is to come */
 ns_t path_next(const struct path *pa);
-/* Whether data accepted from the guest is still on its way to the host's peers */
-bool path_draining(struct path *pa);
+/* Whether some flow of the guest has not come to its end: for the time after the guest's own */
+bool path_draining(const struct path *pa);
 /* End all flows so that the kernel finishes what was accepted */
 void path_end(struct path *pa);
 

@@ -30,8 +30,8 @@ int tcp_accepted(struct proto *p, int h, const struct sk_addr *peer, const struc
 void tcp_timer(struct proto *p, struct flow *f);
 /* The flow had work left when its turn ended */
 void tcp_more(struct proto *p, struct flow *f);
-/* True while data accepted from the guest, or the end of it, is still on its way: for the end of the namespace */
-bool tcp_draining(struct proto *p, struct flow *f);
+/* True while the guest may still have data for us, or its end: when what we serve ends, its kernel closes its sockets */
+bool tcp_draining(const struct flow *f);
 /* The guest is gone: end the host side so that the kernel finishes sending */
 void tcp_guest_gone(struct proto *p, struct flow *f);
 

@@ -16,6 +16,14 @@
 
 #define LISTEN_PATIENCE	(NS_S / 2)	/* our predecessor needs some 2 ms, on a busy machine more */
 
+/* The guest gets all addresses of the interface: to it, none of them is a peer's */
+static void copied_addresses(const struct nl_template *t, struct fwd_family_set *s)
+{
+	for (unsigned i = 0; i < t->addrs.cnt && s->more_cnt < FWD_MORE_MAX; i++)
+		if (!inaddr_eq(&t->addrs.v[i].addr, &s->guest) && !inaddr_is_linklocal(&t->addrs.v[i].addr))
+			s->more[s->more_cnt++] = t->addrs.v[i].addr;
+}
+
 static void family_addresses(struct app *a, enum fwd_family fam)
 {
 	const struct conf_family *c = &a->conf.f[fam];
@@ -28,7 +36,6 @@ static void family_addresses(struct app *a, enum fwd_family fam)
 	if (!inaddr_is_unset(&c->addr)) {
 		s->guest = c->addr;
 		s->prefix_len = (uint8_t)c->prefix_len;
-		a->fwd.seen_fixed[fam] = true;
 	} else if (t->has_addr) {
 		s->guest = t->addr;
 		s->prefix_len = t->prefix_len;
@@ -36,6 +43,10 @@ static void family_addresses(struct app *a, enum fwd_family fam)
 			s->prefix_len = (uint8_t)a->conf.netmask_len;
 	}
 	s->seen = s->guest;
+	/* what we configure, or were told, is where it can be reached, whichever of its addresses it uses now and then */
+	a->fwd.seen_fixed[fam] = !inaddr_is_unset(&c->addr) || (a->conf.config_net && !inaddr_is_unset(&s->guest));
+	if (a->conf.config_net && inaddr_is_unset(&c->addr) && !a->conf.no_copy_addrs)
+		copied_addresses(t, s);
 	s->gateway = inaddr_is_unset(&c->gateway) ? t->gw : c->gateway;
 	s->ours = t->our_addr;
 	if (!inaddr_is_unset(&c->gateway) && (fam == FWD_V4 || inaddr_is_linklocal(&c->gateway)))

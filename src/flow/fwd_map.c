@@ -48,6 +48,16 @@ struct inaddr fwd_to_host(const struct fwd *w, const struct inaddr *dst, uint16_
 	return *dst;
 }
 
+bool fwd_is_guest(const struct fwd *w, const struct inaddr *a)
+{
+	const struct fwd_family_set *s = &w->f[fwd_family_of(a)];
+
+	for (unsigned i = 0; i < s->more_cnt; i++)
+		if (inaddr_eq(&s->more[i], a))
+			return true;
+	return fwd_is(&s->guest, a) || fwd_is(&s->seen, a) || fwd_is(&s->seen_ll, a);
+}
+
 int fwd_from_host(const struct fwd *w, const struct inaddr *peer, struct inaddr *ret)
 {
 	enum fwd_family family = fwd_family_of(peer);
@@ -65,8 +75,7 @@ int fwd_from_host(const struct fwd *w, const struct inaddr *peer, struct inaddr 
 		*ret = s->host_guest;
 		return 0;
 	}
-	if (!inaddr_is_loopback(peer) && !fwd_is(&s->guest, peer) && !fwd_is(&s->seen, peer) &&
-	    !fwd_is(&s->seen_ll, peer)) {
+	if (!inaddr_is_loopback(peer) && !fwd_is_guest(w, peer)) {
 		*ret = *peer;
 		return 0;
 	}

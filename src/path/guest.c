@@ -75,6 +75,13 @@ static void take_udp(struct path *pa, uint32_t i, const struct flow_key *addrs)
 	key.guest_port = h.sport;
 	key.far_port = h.dport;
 	f = flow_find(pa->p.flows, &key);
+	if (!f && fwd_is_guest(pa->p.fwd, &key.guest)) {
+		/* a server on the wildcard may answer from another of the guest's addresses than the one it was asked at */
+		struct flow_key asked = key;
+
+		if (!fwd_guest_addr(pa->p.fwd, &key.far, &asked.guest))
+			f = flow_find(pa->p.flows, &asked);
+	}
 	if (f)
 		group_add(pa, f, i, f->batch_first == FLOW_NONE ? NULL : &pa->pkt[f->batch_last].next);
 	else

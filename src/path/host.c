@@ -78,12 +78,12 @@ ns_t path_next(const struct path *pa)
 	return pa->p.ready_first != FLOW_NONE ? 0 : twheel_next(pa->p.env->tw);
 }
 
-bool path_draining(struct path *pa)
+bool path_draining(const struct path *pa)
 {
-	struct flow_tab *ft = pa->p.flows;
+	const struct flow_tab *ft = pa->p.flows;
 
 	for (uint32_t i = 0; i < ft->fresh; i++)
-		if (ft->tab[i].key.proto == FLOW_TCP && tcp_draining(&pa->p, &ft->tab[i]))
+		if (ft->tab[i].key.proto == FLOW_TCP && tcp_draining(&ft->tab[i]))
 			return true;
 	return false;
 }

@@ -212,16 +212,12 @@ void tcp_settle(struct proto *p, struct flow *f)
 	tcp_timer_sync(p, f);
 }
 
-bool tcp_draining(struct proto *p, struct flow *f)
+bool tcp_draining(const struct flow *f)
 {
-	struct tcp *t = tcp_of(f);
-	struct sk_room r;
+	const struct tcp *t = (const void *)f->body;
 
-	if (t->phase == TCP_PHASE_QUIET || f->h < 0)
-		return false;
-	if (!t->guest_fin)
-		return true;
-	return !p->env->sk->ops->room(p->env->sk, f->h, &r) && r.queued;
+	/* after its FIN the kernel has all: it goes on alone, as it does for any program that ends */
+	return f->h >= 0 && !t->guest_fin;
 }
 
 void tcp_guest_gone(struct proto *p, struct flow *f)
@@ -236,6 +232,6 @@ void tcp_guest_gone(struct proto *p, struct flow *f)
 	/* Unread data would turn the close into a reset, and lose what the kernel still has to send */
 	for (n = 0; n < 1024 && sk->ops->peek(sk, f->h, 0, &iov, 1) > 0; n++)
 		sk->ops->drop(sk, f->h, TCP_WND_MAX);
-	close_socket(p, f, tcp_of(f)->guest_fin ? SK_END_GRACEFUL : SK_END_RESET);
+	close_socket(p, f, SK_END_GRACEFUL);
 	proto_flow_free(p, f);
 }
