@@ -106,7 +106,7 @@ static bool rto_expired(struct proto *p, struct flow *f)
 	t->rtt_timing = false;
 	if (syn) {
 		t->rto = TCP_RTO_SYN_RETRIED;
-		t->rto_at = p->env->now + (TCP_RTO_INIT << BYTES_MAX(t->retries - 5, 0));	/* TCP-34: linear, then doubled */
+		t->rto_at = p->env->now + (TCP_RTO_INIT << BYTES_MAX(t->retries - 4, 0));	/* TCP-34: linear, then doubled */
 		tcp_emit_syn(p, f);
 		return true;
 	}
