@@ -232,6 +232,8 @@ void tcp_host(struct proto *p, struct flow *f, const struct ev_hit *hit)
 	struct tcp *t = tcp_of(f);
 	uint32_t mask = hit->mask;
 
+	if (f->h < 0)			/* an event from before its close in this turn: the flow is quiet */
+		return;
 	if (t->phase == TCP_PHASE_CONNECTING) {
 		connected(p, f, mask);
 		return;
