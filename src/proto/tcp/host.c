@@ -117,6 +117,8 @@ bool tcp_push(struct proto *p, struct flow *f)
 	uint32_t small = BYTES_MIN(t->mss, t->wnd_max / 2);
 	bool gone;
 
+	if (t->fin_sent)		/* nothing follows it: an error then counts at once */
+		t->host_more = false;
 	for (int turn = 0; t->host_more && !t->fin_sent; turn++) {
 		int32_t room = (int32_t)(t->una + t->wnd - t->nxt);
 		uint32_t want;
