@@ -26,8 +26,10 @@ bool tcp_sent(struct proto *p, struct flow *f, int r, uint32_t len, bool fin)
 	struct tcp *t = tcp_of(f);
 
 	if (r < 0 && r != -EAGAIN && r != -EINTR) {
-		/* EPIPE, ECONNRESET ...: nobody is there to take more */
-		tcp_reset(p, f);
+		/* EPIPE, ECONNRESET ...: nobody is there to take more. What the peer sent before it left comes first. */
+		t->host_more = true;
+		if (tcp_push(p, f))
+			tcp_reset(p, f);
 		return false;
 	}
 	t->rcv_nxt += (uint32_t)BYTES_MAX(r, 0);
