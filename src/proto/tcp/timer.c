@@ -98,6 +98,12 @@ static bool rto_expired(struct proto *p, struct flow *f)
 		proto_flow_free(p, f);
 		return false;
 	}
+	if (!syn && t->una == t->max && !t->host_more) {
+		/* the link had no room when the socket was to be looked at, and the socket turned out to be empty */
+		t->rto_at = NS_NEVER;
+		t->backoff = 0;
+		return true;
+	}
 	if (give_up(p, f, syn ? TCP_SYN_RETRIES : TCP_RETRIES))
 		return false;
 	if (t->backoff < 16)
