@@ -141,6 +141,8 @@ bool tcp_push(struct proto *p, struct flow *f)
 				return false;
 			break;
 		}
+		if (t->una == t->max)
+			tcp_timer_first(t);
 		t->nxt += (uint32_t)r;
 		t->max = t->nxt;
 		tcp_timer_data_sent(p, t, t->nxt, false);

@@ -155,6 +155,7 @@ uint16_t tcp_win_field(struct tcp *t);
 
 /* --- timer.c: armed by saying what happened --- */
 void tcp_timer_data_sent(struct proto *p, struct tcp *t, uint32_t end_seq, bool again);
+void tcp_timer_first(struct tcp *t);	/* nothing was in flight, now something will be */
 void tcp_timer_acked(struct proto *p, struct tcp *t);
 void tcp_timer_blocked(struct proto *p, struct tcp *t);	/* window closed, nothing in flight */
 void tcp_timer_ack_sent(struct tcp *t);

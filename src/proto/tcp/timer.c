@@ -30,6 +30,13 @@ void tcp_timer_data_sent(struct proto *p, struct tcp *t, uint32_t end_seq, bool 
 		t->rto_at = p->env->now + tcp_rto(t);
 }
 
+void tcp_timer_first(struct tcp *t)
+{
+	/* a probe's deadline, and how often it was doubled, say nothing about data */
+	t->backoff = 0;
+	t->rto_at = NS_NEVER;
+}
+
 static void rtt_sample(struct tcp *t, ns_t rtt)
 {
 	ns_t err;
