@@ -85,7 +85,9 @@ static bool take_ack(struct proto *p, struct flow *f, const struct tcp_seg *s)
 	bool in_flight = t->una != t->max;
 
 	t->retries = 0;
-	if (seqno_lt(t->wl1, s->h.seq) || (t->wl1 == s->h.seq && seqno_le(t->wl2, ack))) {
+	/* News also comes with a new ACK in data sent again, whose sequence is older than that of data ahead of a gap */
+	if (seqno_gt(ack, t->una) || (ack == t->una && (seqno_lt(t->wl1, s->h.seq) ||
+						       (t->wl1 == s->h.seq && seqno_le(t->wl2, ack))))) {
 		t->wnd = wnd;
 		t->wnd_max = BYTES_MAX(t->wnd_max, wnd);
 		t->wl1 = s->h.seq;
