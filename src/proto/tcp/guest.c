@@ -267,6 +267,11 @@ static bool take_syn_rcvd(struct proto *p, struct flow *f, const struct tcp_seg 
 		env_drop(p->env, DROP_TCP_FLAGS);
 		return true;
 	}
+	/* the SYN of a simultaneous open lies before the window */
+	if (!(flags & WIRE_TCP_SYN) && !acceptable(t, s, t->rcv_nxt)) {
+		challenge(p, f, DROP_TCP_WINDOW);
+		return true;
+	}
 	if (s->h.ack != t->iss + 1) {
 		reset_seq(p, f, s->h.ack);
 		return true;
