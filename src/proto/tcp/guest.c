@@ -234,6 +234,8 @@ static void establish(struct proto *p, struct flow *f)
 	tcp_phase_set(p, f, TCP_PHASE_OPEN);
 	tcp_timer_acked(p, t);
 	tcp_win_update(p, f);
+	if (!t->syn_wnd)		/* the guest waits for an opening that came without an event */
+		t->ack_due = t->ack_now = true;
 }
 
 static void reset_seq(struct proto *p, struct flow *f, uint32_t seq)
