@@ -14,7 +14,7 @@ void tcp_init(struct proto *p, struct flow *f)
 	struct tcp *t = tcp_of(f);
 
 	t->iss = (uint32_t)hash_sip(&p->env->key, &f->key, sizeof(f->key)) + (uint32_t)(p->env->now >> 12);
-	t->una = t->nxt = t->max = t->iss;
+	t->una = t->nxt = t->max = t->recover = t->iss;
 	t->head = t->iss + 1;
 	t->rto = TCP_RTO_INIT;
 	t->rto_at = t->ack_at = t->drop_at = NS_NEVER;

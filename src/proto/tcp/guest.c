@@ -109,12 +109,14 @@ static bool take_ack(struct proto *p, struct flow *f, const struct tcp_seg *s)
 		if (t->recovering) {
 			/* NewReno (RFC 6582 3.2): a partial ACK shows the next hole */
 			t->recovering = seqno_lt(ack, t->recover);
-			t->rexmit_due = t->recovering;
+			/* ... unless it lies in what was just sent again: then the ACK for the rest of that is on its way */
+			t->rexmit_due = t->recovering && seqno_ge(ack, t->rexmit_end);
 		}
 		return tcp_discard(p, f, false);
 	}
 	if (ack == t->una && in_flight && !s->data.len && !(s->h.flags & WIRE_TCP_FIN) && wnd == old_wnd &&
-	    !t->recovering && ++t->dupacks == TCP_DUPACKS) {
+	    !t->recovering && ++t->dupacks == TCP_DUPACKS && ack != t->recover) {
+		/* ack == recover: these may answer what was sent again in vain (RFC 6582 3.2, step 1) */
 		t->recovering = t->rexmit_due = true;
 		t->recover = t->max;
 	}

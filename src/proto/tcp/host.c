@@ -171,6 +171,7 @@ bool tcp_rexmit(struct proto *p, struct flow *f, uint32_t limit)
 		/* a window that shrank: what fits it, but at least a probe of one byte */
 		want = BYTES_MIN(want, BYTES_MAX(t->wnd, 1u));
 		r = send_data(p, f, t->una, want, 0);
+		t->rexmit_end = t->una + (uint32_t)BYTES_MAX(r, 0);
 		if (r <= 0 && r != -EAGAIN) {
 			no_data(p, f, r, &gone);
 			if (gone)

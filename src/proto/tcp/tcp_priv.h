@@ -84,6 +84,7 @@ struct tcp {
 	uint32_t head;			/* sequence at the head of the socket's receive queue, <= una */
 	uint32_t wnd, wnd_max, wl1, wl2; /* guest's window in bytes */
 	uint32_t recover, rtt_seq;
+	uint32_t rexmit_end;		/* end of what the last retransmission held */
 
 	uint32_t irs, rcv_nxt, rcv_edge; /* edge: right end of the window advertised */
 	uint32_t rcv_acked;		/* last ACK that we sent */
