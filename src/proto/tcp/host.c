@@ -95,8 +95,10 @@ static void no_data(struct proto *p, struct flow *f, int r, bool *ret_gone)
 		send_fin(p, f);
 		return;
 	case EAGAIN:
+		t->host_more = false;
+		return;
 	case EINTR:
-		t->host_more = r == -EINTR;
+		proto_ready(p, f);	/* no event will tell again */
 		return;
 	case EBUSY:
 		return;			/* an ACK is on its way */
