@@ -54,11 +54,12 @@ static void more(struct path *pa, struct flow *f)
 
 void path_tick(struct path *pa)
 {
-	uint32_t last = pa->p.ready_last, i;
 	struct twheel_timer *t;
+	uint32_t last, i;
 
 	while ((t = twheel_pop(pa->p.env->tw, pa->p.env->now)))
 		timer_due(pa, flow_of_timer(t));
+	last = pa->p.ready_last;	/* a timer may have ended the flow that was last */
 	/* only those that were queued before this turn: who has still more goes to the end */
 	while ((i = pa->p.ready_first) != FLOW_NONE) {
 		struct flow *f = &pa->p.flows->tab[i];

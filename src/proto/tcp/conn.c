@@ -14,7 +14,7 @@ void tcp_init(struct proto *p, struct flow *f)
 	struct tcp *t = tcp_of(f);
 
 	t->iss = (uint32_t)hash_sip(&p->env->key, &f->key, sizeof(f->key)) + (uint32_t)(p->env->now >> 12);
-	t->una = t->nxt = t->max = t->iss;
+	t->una = t->nxt = t->max = t->recover = t->iss;
 	t->head = t->iss + 1;
 	t->rto = TCP_RTO_INIT;
 	t->rto_at = t->ack_at = t->drop_at = NS_NEVER;
@@ -36,7 +36,7 @@ void tcp_take_syn(struct proto *p, struct flow *f, const struct wire_tcp *h)
 	if (!h->has_ws)
 		t->ws_ours = 0;
 	t->irs = h->seq;
-	t->rcv_nxt = t->rcv_acked = h->seq + 1;
+	t->rcv_nxt = t->rcv_acked = t->rcv_edge = h->seq + 1;
 	t->wnd = t->wnd_max = h->wnd;	/* never scaled in a SYN (RFC 7323 2.2) */
 	t->wl1 = h->seq;
 	t->wl2 = t->iss;
@@ -95,10 +95,6 @@ static void open_from_guest(struct proto *p, const struct flow_key *key, const s
 	struct inaddr from = { { 0 } };
 	struct flow *f;
 
-	if (!inaddr_is_unicast(&key->far) || !inaddr_is_unicast(&key->guest) || !key->far_port || !key->guest_port) {
-		env_drop(p->env, DROP_IP_ADDR);
-		return;
-	}
 	f = flow_new(p->flows, key);
 	if (!f) {
 		refuse(p, key, s, DROP_FLOW_FULL);
@@ -124,6 +120,10 @@ void tcp_guest_new(struct proto *p, const struct flow_key *key, const struct tcp
 {
 	if (!p->fwd->tcp_on) {
 		env_drop(p->env, DROP_PROTO_OFF);
+		return;
+	}
+	if (!inaddr_is_unicast(&key->far) || !inaddr_is_unicast(&key->guest) || !key->far_port || !key->guest_port) {
+		env_drop(p->env, DROP_IP_ADDR);
 		return;
 	}
 	if ((s->h.flags & (WIRE_TCP_SYN | WIRE_TCP_ACK | WIRE_TCP_RST | WIRE_TCP_FIN)) == WIRE_TCP_SYN) {

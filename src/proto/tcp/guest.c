@@ -26,8 +26,10 @@ bool tcp_sent(struct proto *p, struct flow *f, int r, uint32_t len, bool fin)
 	struct tcp *t = tcp_of(f);
 
 	if (r < 0 && r != -EAGAIN && r != -EINTR) {
-		/* EPIPE, ECONNRESET ...: nobody is there to take more */
-		tcp_reset(p, f);
+		/* EPIPE, ECONNRESET ...: nobody is there to take more. What the peer sent before it left comes first. */
+		t->host_more = true;
+		if (tcp_push(p, f))
+			tcp_reset(p, f);
 		return false;
 	}
 	t->rcv_nxt += (uint32_t)BYTES_MAX(r, 0);
@@ -83,7 +85,9 @@ static bool take_ack(struct proto *p, struct flow *f, const struct tcp_seg *s)
 	bool in_flight = t->una != t->max;
 
 	t->retries = 0;
-	if (seqno_lt(t->wl1, s->h.seq) || (t->wl1 == s->h.seq && seqno_le(t->wl2, ack))) {
+	/* News also comes with a new ACK in data sent again, whose sequence is older than that of data ahead of a gap */
+	if (seqno_gt(ack, t->una) || (ack == t->una && (seqno_lt(t->wl1, s->h.seq) ||
+						       (t->wl1 == s->h.seq && seqno_le(t->wl2, ack))))) {
 		t->wnd = wnd;
 		t->wnd_max = BYTES_MAX(t->wnd_max, wnd);
 		t->wl1 = s->h.seq;
@@ -105,12 +109,14 @@ static bool take_ack(struct proto *p, struct flow *f, const struct tcp_seg *s)
 		if (t->recovering) {
 			/* NewReno (RFC 6582 3.2): a partial ACK shows the next hole */
 			t->recovering = seqno_lt(ack, t->recover);
-			t->rexmit_due = t->recovering;
+			/* ... unless it lies in what was just sent again: then the ACK for the rest of that is on its way */
+			t->rexmit_due = t->recovering && seqno_ge(ack, t->rexmit_end);
 		}
 		return tcp_discard(p, f, false);
 	}
 	if (ack == t->una && in_flight && !s->data.len && !(s->h.flags & WIRE_TCP_FIN) && wnd == old_wnd &&
-	    !t->recovering && ++t->dupacks == TCP_DUPACKS) {
+	    !t->recovering && ++t->dupacks == TCP_DUPACKS && ack != t->recover) {
+		/* ack == recover: these may answer what was sent again in vain (RFC 6582 3.2, step 1) */
 		t->recovering = t->rexmit_due = true;
 		t->recover = t->max;
 	}
@@ -230,6 +236,8 @@ static void establish(struct proto *p, struct flow *f)
 	tcp_phase_set(p, f, TCP_PHASE_OPEN);
 	tcp_timer_acked(p, t);
 	tcp_win_update(p, f);
+	if (!t->syn_wnd)		/* the guest waits for an opening that came without an event */
+		t->ack_due = t->ack_now = true;
 }
 
 static void reset_seq(struct proto *p, struct flow *f, uint32_t seq)
@@ -261,6 +269,11 @@ static bool take_syn_rcvd(struct proto *p, struct flow *f, const struct tcp_seg 
 	}
 	if (!(flags & WIRE_TCP_ACK)) {
 		env_drop(p->env, DROP_TCP_FLAGS);
+		return true;
+	}
+	/* the SYN of a simultaneous open lies before the window */
+	if (!(flags & WIRE_TCP_SYN) && !acceptable(t, s, t->rcv_nxt)) {
+		challenge(p, f, DROP_TCP_WINDOW);
 		return true;
 	}
 	if (s->h.ack != t->iss + 1) {

@@ -95,8 +95,10 @@ static void no_data(struct proto *p, struct flow *f, int r, bool *ret_gone)
 		send_fin(p, f);
 		return;
 	case EAGAIN:
+		t->host_more = false;
+		return;
 	case EINTR:
-		t->host_more = r == -EINTR;
+		proto_ready(p, f);	/* no event will tell again */
 		return;
 	case EBUSY:
 		return;			/* an ACK is on its way */
@@ -117,6 +119,8 @@ bool tcp_push(struct proto *p, struct flow *f)
 	uint32_t small = BYTES_MIN(t->mss, t->wnd_max / 2);
 	bool gone;
 
+	if (t->fin_sent)		/* nothing follows it: an error then counts at once */
+		t->host_more = false;
 	for (int turn = 0; t->host_more && !t->fin_sent; turn++) {
 		int32_t room = (int32_t)(t->una + t->wnd - t->nxt);
 		uint32_t want;
@@ -139,6 +143,8 @@ bool tcp_push(struct proto *p, struct flow *f)
 				return false;
 			break;
 		}
+		if (t->una == t->max)
+			tcp_timer_first(t);
 		t->nxt += (uint32_t)r;
 		t->max = t->nxt;
 		tcp_timer_data_sent(p, t, t->nxt, false);
@@ -167,6 +173,7 @@ bool tcp_rexmit(struct proto *p, struct flow *f, uint32_t limit)
 		/* a window that shrank: what fits it, but at least a probe of one byte */
 		want = BYTES_MIN(want, BYTES_MAX(t->wnd, 1u));
 		r = send_data(p, f, t->una, want, 0);
+		t->rexmit_end = t->una + (uint32_t)BYTES_MAX(r, 0);
 		if (r <= 0 && r != -EAGAIN) {
 			no_data(p, f, r, &gone);
 			if (gone)
@@ -232,6 +239,8 @@ void tcp_host(struct proto *p, struct flow *f, const struct ev_hit *hit)
 	struct tcp *t = tcp_of(f);
 	uint32_t mask = hit->mask;
 
+	if (f->h < 0)			/* an event from before its close in this turn: the flow is quiet */
+		return;
 	if (t->phase == TCP_PHASE_CONNECTING) {
 		connected(p, f, mask);
 		return;

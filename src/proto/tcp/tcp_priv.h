@@ -84,6 +84,7 @@ struct tcp {
 	uint32_t head;			/* sequence at the head of the socket's receive queue, <= una */
 	uint32_t wnd, wnd_max, wl1, wl2; /* guest's window in bytes */
 	uint32_t recover, rtt_seq;
+	uint32_t rexmit_end;		/* end of what the last retransmission held */
 
 	uint32_t irs, rcv_nxt, rcv_edge; /* edge: right end of the window advertised */
 	uint32_t rcv_acked;		/* last ACK that we sent */
@@ -155,6 +156,7 @@ uint16_t tcp_win_field(struct tcp *t);
 
 /* --- timer.c: armed by saying what happened --- */
 void tcp_timer_data_sent(struct proto *p, struct tcp *t, uint32_t end_seq, bool again);
+void tcp_timer_first(struct tcp *t);	/* nothing was in flight, now something will be */
 void tcp_timer_acked(struct proto *p, struct tcp *t);
 void tcp_timer_blocked(struct proto *p, struct tcp *t);	/* window closed, nothing in flight */
 void tcp_timer_ack_sent(struct tcp *t);

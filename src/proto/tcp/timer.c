@@ -30,6 +30,13 @@ void tcp_timer_data_sent(struct proto *p, struct tcp *t, uint32_t end_seq, bool 
 		t->rto_at = p->env->now + tcp_rto(t);
 }
 
+void tcp_timer_first(struct tcp *t)
+{
+	/* a probe's deadline, and how often it was doubled, say nothing about data */
+	t->backoff = 0;
+	t->rto_at = NS_NEVER;
+}
+
 static void rtt_sample(struct tcp *t, ns_t rtt)
 {
 	ns_t err;
@@ -98,6 +105,12 @@ static bool rto_expired(struct proto *p, struct flow *f)
 		proto_flow_free(p, f);
 		return false;
 	}
+	if (!syn && t->una == t->max && !t->host_more) {
+		/* the link had no room when the socket was to be looked at, and the socket turned out to be empty */
+		t->rto_at = NS_NEVER;
+		t->backoff = 0;
+		return true;
+	}
 	if (give_up(p, f, syn ? TCP_SYN_RETRIES : TCP_RETRIES))
 		return false;
 	if (t->backoff < 16)
@@ -106,7 +119,7 @@ static bool rto_expired(struct proto *p, struct flow *f)
 	t->rtt_timing = false;
 	if (syn) {
 		t->rto = TCP_RTO_SYN_RETRIED;
-		t->rto_at = p->env->now + (TCP_RTO_INIT << BYTES_MAX(t->retries - 5, 0));	/* TCP-34: linear, then doubled */
+		t->rto_at = p->env->now + (TCP_RTO_INIT << BYTES_MAX(t->retries - 4, 0));	/* TCP-34: linear, then doubled */
 		tcp_emit_syn(p, f);
 		return true;
 	}
