@@ -13,6 +13,7 @@
 #include "ev/ev.h"
 #include "host/nl.h"
 #include "host/sk.h"
+#include "host/splice.h"
 #include "l2/pcap.h"
 #include "l2/tap.h"
 #include "path/path.h"
@@ -59,6 +60,7 @@ struct app {
 	struct l2_tap tap;
 	struct l2_pcap pcap;
 	struct sk_host sk;
+	struct splice splice;
 	struct ev *ev;
 
 	struct box_ns ns;
@@ -104,6 +106,8 @@ ns_t app_clock(void);
 int app_fwd_init(struct app *a, struct err *e);
 /* Bind all published ports */
 int app_listen(struct app *a, struct err *e);
+/* Inside the namespace: bind the loopback ports that lead to the host */
+int app_listen_ns(struct app *a, struct err *e);
 void app_listen_event(struct app *a, const struct ev_hit *hit);
 /* Accept again where that was given up */
 void app_listen_resume(struct app *a);

@@ -36,7 +36,7 @@ struct splice_dir {			/* of a TCP flow, from the socket of one side to the other
 struct splice_udp {
 	struct twheel_timer timer;
 	struct sk_addr client;		/* in the namespace */
-	struct sk_addr local;		/* what it talks to there; its port is not 0 */
+	struct sk_addr local;		/* what it talks to there */
 	ns_t last;			/* datagram seen */
 	uint32_t listener;
 	uint32_t chain;			/* of its bucket */

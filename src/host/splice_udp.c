@@ -118,7 +118,7 @@ static struct splice_flow *flow_begin(struct splice *s, uint32_t listener, const
 	f->h[SPLICE_HOST] = h;
 	u = &f->udp;
 	u->client = d->to_from;
-	u->local = (struct sk_addr){ .a = d->local.a, .port = l->port };	/* any port that is not 0: a source to use */
+	u->local = d->local;
 	u->listener = listener;
 	u->chain = *bucket;
 	*bucket = (uint32_t)(f - s->flow) + 1;
