@@ -35,6 +35,7 @@ enum ev_kind {
 #define EV_SENT		(1u << 5)	/* completion of a send that returned -EINPROGRESS; result in res */
 #define EV_LEVEL	(1u << 6)	/* only for set(): report as long as ready; otherwise once per change */
 #define EV_FIRST	(1u << 7)	/* only for set(): this descriptor is not watched yet */
+#define EV_PRI		(1u << 8)	/* urgent data of TCP is on its way or in the queue */
 
 struct ev_hit {
 	struct ev_ref ref;

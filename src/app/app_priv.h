@@ -13,6 +13,7 @@
 #include "ev/ev.h"
 #include "host/nl.h"
 #include "host/sk.h"
+#include "host/splice.h"
 #include "l2/pcap.h"
 #include "l2/tap.h"
 #include "path/path.h"
@@ -59,6 +60,7 @@ struct app {
 	struct l2_tap tap;
 	struct l2_pcap pcap;
 	struct sk_host sk;
+	struct splice splice;
 	struct ev *ev;
 
 	struct box_ns ns;
@@ -73,6 +75,7 @@ struct app {
 
 	struct app_listener *listener;
 	uint32_t listener_cnt;
+	ns_t listen_until;		/* how long to wait for a port that is in use */
 	bool any_paused;
 
 	enum app_end end;
@@ -106,6 +109,8 @@ int app_fwd_init(struct app *a, struct err *e);
 int app_listen(struct app *a, struct err *e);
 /* Free the published ports at once, for the next instance: the kernel takes its time with the rest of us */
 void app_listen_close(struct app *a);
+/* Inside the namespace: bind the loopback ports that lead to the host */
+int app_listen_ns(struct app *a, struct err *e);
 void app_listen_event(struct app *a, const struct ev_hit *hit);
 /* Accept again where that was given up */
 void app_listen_resume(struct app *a);

@@ -3,6 +3,8 @@
  * Addresses and published ports of this instance: from options, the host's
  * network, its resolvers. Listening sockets that run out of flows or descriptors
  * pause, and go on when one is free: no connection waits in vain, none spins.
+ * Loopback ports of the namespace are bound here too, but then are the business
+ * of host/splice.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -101,12 +103,13 @@ int app_fwd_init(struct app *a, struct err *e)
 }
 
 /* "TCP port 8080 on 192.0.2.1" */
-static const char *listen_name(char *buf, size_t len, const struct fwd_rule *r, unsigned port)
+static const char *listen_name(char *buf, size_t len, const struct fwd_rule *r, unsigned port, bool ns)
 {
 	char addr[INADDR_STR_MAX];
 
 	snprintf(buf, len, "%s port %u on %s%s%s", r->proto == FWD_TCP ? "TCP" : "UDP", port,
-		 r->any ? "any address" : inaddr_str(&r->listen, addr), r->ifname[0] ? " of interface " : "", r->ifname);
+		 ns ? "the namespace's loopback" : r->any ? "any address" : inaddr_str(&r->listen, addr),
+		 r->ifname[0] ? " of interface " : "", r->ifname);
 	return buf;
 }
 
@@ -128,71 +131,103 @@ static const char *listen_hint(int err)
 	return "";
 }
 
-/* A port in use may belong to our predecessor, who is about to notice that its namespace has gone: be patient until UNTIL */
-static int listen_one(struct app *a, const struct sk_listen *l, ns_t until)
+/* A port in use may belong to our predecessor, who is about to notice that its namespace has gone: be patient */
+static int listen_one(struct app *a, const struct sk_listen *l, struct ev_ref ref, bool weak)
 {
-	const struct ev_ref ref = { .idx = a->listener_cnt, .kind = EV_KIND_LISTEN };
 	const struct timespec pause = { .tv_nsec = 5 * NS_MS };
 	int h;
 
-	while ((h = sk_host_listen(&a->sk, l, ref)) == -EADDRINUSE && app_clock() < until)
+	while ((h = sk_host_listen(&a->sk, l, ref)) == -EADDRINUSE && !weak && app_clock() < a->listen_until)
 		nanosleep(&pause, NULL);
 	return h;
 }
 
-static int listen_rule(struct app *a, const struct fwd_rule *r, ns_t until, unsigned *ret_failed, struct err *e)
+/* One port of a rule, on the host or, inside it, in the namespace: 0, or negative errno of binding */
+static int listen_port(struct app *a, const struct fwd_rule *r, uint16_t port, bool ns)
 {
-	struct sk_listen l = {
-		.proto = r->proto == FWD_TCP ? SK_TCP : SK_UDP, .any = r->any, .addr.a = r->listen,
-		.ifname = r->ifname[0] ? r->ifname : NULL,
+	const uint16_t target_port = (uint16_t)(r->target_first + (port - r->first));
+	const struct sk_listen l = {
+		.proto = r->proto == FWD_TCP ? SK_TCP : SK_UDP, .any = r->any, .addr = { .a = r->listen, .port = port },
+		.ifname = ns ? "lo" : r->ifname[0] ? r->ifname : NULL,	/* every loopback address, and no other (NAT-33) */
 	};
+	struct ev_ref ref = { .idx = a->listener_cnt, .kind = EV_KIND_LISTEN };
+	int h;
+
+	h = listen_one(a, &l, ns ? splice_listener_ref(&a->splice) : ref, r->weak);
+	if (h < 0)
+		return h;
+	if (ns) {
+		const struct splice_listen s = { .h = h, .proto = l.proto, .target = r->target, .port = target_port };
+
+		return splice_listener_add(&a->splice, &s);
+	}
+	a->listener[a->listener_cnt++] = (struct app_listener){
+		.proto = r->proto, .h = h, .target = r->target, .port = target_port,
+	};
+	return 0;
+}
+
+static int listen_rule(struct app *a, const struct fwd_rule *r, bool ns, unsigned *ret_failed, struct err *e)
+{
 	char name[128];
 
 	for (unsigned port = r->first; port <= r->last; port++) {
-		int h;
+		int err = listen_port(a, r, (uint16_t)port, ns);
 
-		l.addr.port = (uint16_t)port;
-		h = listen_one(a, &l, r->weak ? 0 : until);
-		if (h < 0 && !r->weak)
-			return err_set(e, h, "Can't listen on %s: %s%s", listen_name(name, sizeof(name), r, port),
-				       strerror(-h), listen_hint(h));
-		if (h < 0) {
-			++*ret_failed;
-			continue;
-		}
-		a->listener[a->listener_cnt++] = (struct app_listener){
-			.proto = r->proto, .h = h, .target = r->target,
-			.port = (uint16_t)(r->target_first + (port - r->first)),
-		};
+		if (err && !r->weak)
+			return err_set(e, err, "Can't listen on %s: %s%s", listen_name(name, sizeof(name), r, port, ns),
+				       strerror(-err), listen_hint(err));
+		*ret_failed += !!err;
 	}
+	return 0;
+}
+
+static unsigned rules_ports(const struct fwd_rules *rules)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < rules->cnt; i++)
+		cnt += rules->rule[i].last - rules->rule[i].first + 1u;
+	return cnt;
+}
+
+/* All rules, of which CNT ports; weak ones may fail, but not everything */
+static int listen_rules(struct app *a, const struct fwd_rules *rules, bool ns, unsigned cnt, struct err *e)
+{
+	const char *where = ns ? " in the namespace" : "";
+	unsigned failed = 0;
+
+	for (unsigned i = 0; i < rules->cnt; i++) {
+		int r = listen_rule(a, &rules->rule[i], ns, &failed, e);
+
+		if (r)
+			return r;
+	}
+	if (failed == cnt)
+		return err_set(e, -EADDRINUSE, "None of %u ports could be bound%s", cnt, where);
+	if (failed)
+		app_log(&a->log, APP_WARN, "%u of %u ports could not be bound%s", failed, cnt, where);
 	return 0;
 }
 
 int app_listen(struct app *a, struct err *e)
 {
-	const struct fwd_rules *rules = &a->conf.host_rules;
-	const ns_t until = app_clock() + LISTEN_PATIENCE;
-	unsigned failed = 0;
-	uint32_t cnt = 0;
-	int r;
+	unsigned cnt = rules_ports(&a->conf.host_rules);
 
-	for (unsigned i = 0; i < rules->cnt; i++)
-		cnt += (uint32_t)rules->rule[i].last - rules->rule[i].first + 1;
 	if (!cnt)
 		return 0;
+	a->listen_until = app_clock() + LISTEN_PATIENCE;
 	a->listener = calloc(cnt, sizeof(*a->listener));
 	if (!a->listener)
 		return err_set(e, -ENOMEM, "Out of memory for %u published ports", cnt);
-	for (unsigned i = 0; i < rules->cnt; i++) {
-		r = listen_rule(a, &rules->rule[i], until, &failed, e);
-		if (r)
-			return r;
-	}
-	if (!a->listener_cnt)
-		return err_set(e, -EADDRINUSE, "None of %u ports could be bound", cnt);
-	if (failed)
-		app_log(&a->log, APP_WARN, "%u of %u ports could not be bound", failed, cnt);
-	return 0;
+	return listen_rules(a, &a->conf.host_rules, false, cnt, e);
+}
+
+int app_listen_ns(struct app *a, struct err *e)
+{
+	unsigned cnt = rules_ports(&a->conf.ns_rules);
+
+	return cnt ? listen_rules(a, &a->conf.ns_rules, true, cnt, e) : 0;
 }
 
 void app_listen_close(struct app *a)
@@ -239,9 +274,10 @@ void app_listen_event(struct app *a, const struct ev_hit *hit)
 
 void app_listen_resume(struct app *a)
 {
-	if (!a->path.p.flow_gone)
+	if (!a->path.p.flow_gone && !a->splice.flow_gone)
 		return;
-	a->path.p.flow_gone = false;
+	a->path.p.flow_gone = a->splice.flow_gone = false;
+	splice_resume(&a->splice);
 	if (!a->any_paused)
 		return;
 	a->any_paused = false;

@@ -89,6 +89,7 @@ static int identity(const struct app *a, struct box_identity *ret, struct err *e
 /* Engine, sockets, tables: what needs no namespace */
 static int rooms_init(struct app *a, struct err *e)
 {
+	struct splice_settings splice = { .sk = &a->sk };
 	const struct sk_host_settings set = {
 		.no_peek_off = a->conf.no_peek_off, .freebind = a->conf.freebind,
 		.outbound_if = { a->conf.f[FWD_V4].outbound_if, a->conf.f[FWD_V6].outbound_if },
@@ -121,7 +122,10 @@ static int rooms_init(struct app *a, struct err *e)
 		a->udp.timeout_stream = s * NS_S;
 	if (!a->sk.v6)
 		a->conf.f[FWD_V6].on = false;
-	return 0;
+	splice.key = a->env.key;
+	splice.timeout_oneway = a->udp.timeout_oneway;
+	splice.timeout_stream = a->udp.timeout_stream;
+	return splice_open(&a->splice, &splice, app_clock(), e);
 }
 
 static int templates(struct app *a, struct err *e)
@@ -204,7 +208,7 @@ static int link_init(void *arg)
 		a->env.guest_mac = link->mac;
 	free(links.v);
 	nl_close(nl);
-	return r;
+	return r ? r : app_listen_ns(a, l->e);
 }
 
 static int target_init(struct app *a, const struct box_identity *id, char *const argv[], struct err *e)

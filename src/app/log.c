@@ -72,6 +72,10 @@ void app_log_drops(const struct app *a)
 	for (int i = 0; i < DROP_CNT; i++)
 		if (a->drops.cnt[i])
 			app_log(&a->log, APP_DEBUG, "%llu dropped, %s", (unsigned long long)a->drops.cnt[i], drop_text[i]);
+	for (int i = 0; i < SPLICE_REFUSE_CNT; i++)
+		if (a->splice.stats.refused[i])
+			app_log(&a->log, APP_DEBUG, "%llu refused, %s", (unsigned long long)a->splice.stats.refused[i],
+				splice_refuse_text((enum splice_refuse)i));
 }
 
 static void report_family(const struct app *a, enum fwd_family fam)

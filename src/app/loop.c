@@ -47,6 +47,12 @@ static void on_flow(struct app *a, const struct ev_hit *hit)
 	path_host(&a->path, hit);
 }
 
+static void on_splice(struct app *a, const struct ev_hit *hit)
+{
+	a->busy_at = a->env.now;
+	splice_event(&a->splice, hit, a->env.now);
+}
+
 static void on_child(struct app *a, const struct ev_hit *hit)
 {
 	int status;
@@ -89,7 +95,7 @@ static void (*const routes[EV_KIND_CNT])(struct app *, const struct ev_hit *) = 
 	[EV_KIND_LINK]	 = on_link,
 	[EV_KIND_FLOW]	 = on_flow,
 	[EV_KIND_LISTEN] = app_listen_event,
-	[EV_KIND_SPLICE] = on_none,
+	[EV_KIND_SPLICE] = on_splice,
 	[EV_KIND_CHILD]	 = on_child,
 	[EV_KIND_SIGNAL] = on_signal,
 };
@@ -97,7 +103,8 @@ static void (*const routes[EV_KIND_CNT])(struct app *, const struct ev_hit *) = 
 /* What we serve has ended: is everything that was accepted on its way out? */
 static void end_check(struct app *a)
 {
-	if (a->env.now >= a->end_at || a->env.now - a->busy_at >= APP_DRAIN_IDLE || !path_draining(&a->path))
+	if (a->env.now >= a->end_at || a->env.now - a->busy_at >= APP_DRAIN_IDLE ||
+	    (!path_draining(&a->path) && !splice_draining(&a->splice)))
 		a->end = APP_END_NOW;
 }
 
@@ -106,7 +113,7 @@ void app_loop(struct app *a)
 	struct ev_hit hit[LOOP_HITS];
 
 	while (a->end != APP_END_NOW) {
-		ns_t until = path_next(&a->path);
+		ns_t until = BYTES_MIN(path_next(&a->path), splice_next(&a->splice));
 		int n;
 
 		if (a->end == APP_END_DRAIN)
@@ -122,6 +129,7 @@ void app_loop(struct app *a)
 			if (hit[i].ref.kind < EV_KIND_CNT)
 				routes[hit[i].ref.kind](a, &hit[i]);
 		path_tick(&a->path);
+		splice_tick(&a->splice, a->env.now);
 		app_listen_resume(a);
 		if (a->trace.on)
 			app_log_trace(a);
@@ -130,5 +138,6 @@ void app_loop(struct app *a)
 	}
 	app_listen_close(a);
 	path_end(&a->path);
+	splice_close(&a->splice);
 	app_log_drops(a);
 }

@@ -23,13 +23,14 @@ struct ev_epoll {
 static uint32_t to_epoll(uint32_t mask)
 {
 	return (mask & EV_IN ? EPOLLIN : 0) | (mask & EV_OUT ? EPOLLOUT : 0) | (mask & EV_RDHUP ? EPOLLRDHUP : 0) |
-	       (mask & EV_LEVEL ? 0 : (uint32_t)EPOLLET);
+	       (mask & EV_PRI ? EPOLLPRI : 0) | (mask & EV_LEVEL ? 0 : (uint32_t)EPOLLET);
 }
 
 static uint32_t from_epoll(uint32_t events)
 {
 	return (events & EPOLLIN ? EV_IN : 0) | (events & EPOLLOUT ? EV_OUT : 0) | (events & EPOLLRDHUP ? EV_RDHUP : 0) |
-	       (events & EPOLLERR ? EV_ERR : 0) | (events & EPOLLHUP ? EV_HUP : 0);
+	       (events & EPOLLERR ? EV_ERR : 0) | (events & EPOLLHUP ? EV_HUP : 0) |
+	       (events & EPOLLPRI ? EV_PRI : 0);
 }
 
 static int epoll_set(struct ev *e, int fd, struct ev_ref ref, uint32_t mask)

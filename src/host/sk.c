@@ -28,7 +28,7 @@
 #define SK_SKIP_LEN	(1u << 20)	/* scratch for peeks without SO_PEEK_OFF, used repeatedly ... */
 #define SK_SKIP_CNT	16u		/* ... this many times in one call at most: 16 MiB (TCP-42) */
 #define SK_IOV		128
-#define SK_TCP_MASK	(EV_IN | EV_OUT | EV_RDHUP)
+#define SK_TCP_MASK	(EV_IN | EV_OUT | EV_RDHUP | EV_PRI)
 
 static void tcp_options(int fd)
 {
