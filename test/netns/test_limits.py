@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Descriptors, ports and memory come to an end: what cannot be served is refused, the rest goes on, nothing spins."""
+import os
+import time
+
+import pytest
+
+import lab as L
+from nsnet import Task, echo, until
+
+FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
+WAY = pytest.mark.parametrize("way", ["out", "in"])
+
+
+def cpu_seconds(pid):
+    f = L._content(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()
+    return (int(f[11]) + int(f[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.heavy
+@FAM
+def test_many_connections_need_little_memory(own_lab, fam):
+    """15,000 open connections: all of them work, each costs at most 1 KiB of our own memory, and their end frees all."""
+    lab, count, p = own_lab, 15000, L.port()
+    srv = lab.peer.spawn(lab.tools.nt, "echo", L.PEER[fam], str(p), stdout=-1)
+    assert srv.stdout.readline() == b"ready\n"
+    with lab.start(mode="pid") as i:
+        with i.ct.connect(L.PEER[fam], p) as s:  # whatever is made once is there
+            s.sendall(b"x")
+            assert s.recv(1) == b"x"
+        before, fds = i.rss_kib("RssAnon"), len(os.listdir(f"/proc/{i.pid}/fd"))
+        cli = i.ct.spawn(lab.tools.nt, "many", L.PEER[fam], str(p), str(count), stdin=-1, stdout=-1)
+        assert cli.stdout.readline() == b"open=%d failed=0\n" % count
+        grown = i.rss_kib("RssAnon") - before
+        print(f"{grown} KiB for {count} connections")
+        if not lab.tools.sanitized:
+            assert grown <= count
+        now = cpu_seconds(i.pid)
+        time.sleep(1)  # that nothing happens has no other sign
+        assert cpu_seconds(i.pid) - now < .2, "open connections keep the program busy"
+        cli.kill()
+        until(lambda: f"descriptors back to {fds}, now {len(os.listdir(f'/proc/{i.pid}/fd'))}",
+              lambda: len(os.listdir(f"/proc/{i.pid}/fd")) <= fds + 100, 20, .1)
+
+
+@FAM
+@WAY
+def test_descriptors_exhausted(own_lab, fam, way):
+    """A limit of 96 descriptors: connections beyond it are refused or wait; those that are open work; it recovers."""
+    lab, p = own_lab, L.port()
+    with lab.start("-t", str(p), wrap=["prlimit", "--nofile=96:96"]) as i:
+        srv_ns, cli, dst = (lab.peer, i.ct, L.PEER[fam]) if way == "out" else (i.ct, lab.peer, L.HST[fam])
+        with srv_ns.serve(dst if way == "out" else L.ANY[fam], p, echo):
+            def one(_n):
+                try:
+                    s = cli.connect(dst, p, timeout=2)
+                    s.sendall(b"x")
+                    return s if s.recv(1) == b"x" else None
+                except OSError:
+                    return None
+            good = [s for s in (t.result(10) for t in [Task(one, n) for n in range(150)]) if s]
+            assert 20 <= len(good) < 150, len(good)
+            now = cpu_seconds(i.pid)
+            for s in good:
+                s.sendall(b"y")
+                assert s.recv(1) == b"y"
+            time.sleep(1)  # that nothing happens has no other sign
+            assert cpu_seconds(i.pid) - now < .4, "spins while there are no descriptors"
+            for s in good:
+                s.close()
+            until("a new connection after some were closed", lambda: one(0), 15)
+
+
+@FAM
+def test_ports_exhausted(own_lab, fam):
+    """Ten local ports on the host: the eleventh connection to the same server is refused at once, the ten work."""
+    lab, p = own_lab, L.port()
+    lab.hst.sysctl("net.ipv4.ip_local_port_range", "50000 50009")
+    with lab.start() as i, lab.peer.serve(L.PEER[fam], p, echo):
+        good, bad = [], 0
+        for _ in range(20):
+            try:
+                good.append(i.ct.connect(L.PEER[fam], p, timeout=3))
+            except ConnectionError:
+                bad += 1
+        assert (len(good), bad) == (10, 10)
+        for s in good:
+            s.sendall(b"y")
+            assert s.recv(1) == b"y"
+            s.close()
+
+
+@FAM
+def test_udp_flood_of_flows(own_lab, fam):
+    """D19, U10: thousands of one-shot UDP flows: answered, bounded in descriptors, and everything else works."""
+    lab, p = own_lab, L.port()
+    from nsnet import UdpServer
+    with lab.start(wrap=["prlimit", "--nofile=512:512"]) as i, UdpServer(lab.peer.udp(L.PEER[fam], p)), \
+            lab.peer.serve(L.PEER[fam], p, echo):
+        tcp = i.ct.connect(L.PEER[fam], p)
+        answered = 0
+        for n in range(2000):
+            with i.ct.udp(to=(L.PEER[fam], p), timeout=.3 if n > 400 else 3) as s:
+                s.send(b"%d" % n)
+                try:
+                    answered += s.recv(100) == b"%d" % n
+                except OSError:
+                    if n > 600 and answered < 400:
+                        break
+        print(f"{answered} answered")
+        assert answered >= 400
+        tcp.sendall(b"tcp")
+        assert tcp.recv(10) == b"tcp"
+        assert i.alive()
