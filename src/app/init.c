@@ -338,6 +338,14 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 	return 0;
 }
 
+static int command_start(struct app *a, char *const argv[], struct err *e)
+{
+	const char *name = a->conf.target == CONF_TARGET_SPAWN_COMMAND ? argv[a->conf.cmd_idx] : "the login shell";
+	int r = box_ns_release(&a->ns, e);
+
+	return r ? err_set(e, r, "Can't run %s: %s", name, strerror(-r)) : 0;
+}
+
 int app_init(struct app *a, int argc, char *const argv[], struct err *e)
 {
 	struct box_identity id;
@@ -389,6 +397,6 @@ int app_init(struct app *a, int argc, char *const argv[], struct err *e)
 	else if (!a->conf.foreground)
 		r = box_daemon_ready(&a->daemon, e);
 	if (!r && a->ns.child > 0)
-		r = box_ns_release(&a->ns, e);
+		r = command_start(a, argv, e);
 	return r;
 }

@@ -31,6 +31,7 @@ struct conf_chunk {			/* text between commas */
 
 struct conf_scan {			/* one spec being read */
 	const struct conf_spec *s;
+	const char *text;		/* the whole of it */
 	struct fwd_rules *rules;
 	struct err *e;
 	struct fwd_rule rule;		/* what all rules of this spec have in common */
@@ -41,8 +42,9 @@ struct conf_scan {			/* one spec being read */
 
 static int conf_chunk_err(const struct conf_scan *n, const struct conf_chunk *k, const char *why)
 {
-	return err_set(n->e, -EINVAL, "--%s '%.*s': %s", n->s->opt, (int)BYTES_MIN(k->len, (size_t)CONF_SHOWN), k->p,
-		       why);
+	/* an empty part is shown by what it is a part of */
+	return err_set(n->e, -EINVAL, "--%s '%.*s': %s", n->s->opt,
+		       k->len ? (int)BYTES_MIN(k->len, (size_t)CONF_SHOWN) : CONF_SHOWN, k->len ? k->p : n->text, why);
 }
 
 /* The chunk at *P, which moves behind its comma, or to NULL after the last one */
@@ -293,7 +295,7 @@ static int conf_listen(struct conf_scan *n, const char *p, size_t len)
 
 int conf_spec_parse(struct fwd_rules *rules, const struct conf_spec *s, const char *text, struct err *e)
 {
-	struct conf_scan n = { .s = s, .rules = rules, .e = e, .rule = { .proto = s->proto } };
+	struct conf_scan n = { .s = s, .text = text, .rules = rules, .e = e, .rule = { .proto = s->proto } };
 	const char *slash = strchr(text, '/'), *p = text;
 	unsigned i;
 	int r;
