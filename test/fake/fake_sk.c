@@ -128,22 +128,45 @@ static int fake_sk_drop(struct sk *sk, int h, uint32_t len)
 	return 0;
 }
 
+/* What one send could add: as Linux, whole buffers of up to 64 KiB as long as the limit is not reached */
+static uint32_t fake_sk_accepts(const struct fake_sk_sock *s)
+{
+	uint32_t queued = s->tx.len - s->drained, free;
+
+	if (!s->sndbuf)
+		return s->take;
+	if (queued >= s->sndbuf)
+		return 0;
+	free = (s->sndbuf - queued + 65535) / 65536 * 65536;
+	return free < s->take ? free : s->take;
+}
+
+struct sk_room fake_sk_room_now(const struct fake_sk_sock *s)
+{
+	uint32_t queued = s->tx.len - s->drained, free = s->sndbuf > queued ? s->sndbuf - queued : 0;
+
+	if (!s->sndbuf)
+		return s->room;
+	return (struct sk_room){ .free = free, .queued = queued, .writable = free && free >= queued / 2 };
+}
+
 static int fake_sk_finish(struct fake_sk_sock *s, const struct iovec *iov, int cnt)
 {
-	uint32_t n = 0;
+	uint32_t n = 0, most = fake_sk_accepts(s);
 
 	if (s->send_err)
 		return s->send_err;
 	if (s->err)
 		return -EPIPE;
-	for (int i = 0; i < cnt && s->take; i++) {
+	for (int i = 0; i < cnt && most; i++) {
 		uint32_t l = (uint32_t)iov[i].iov_len;
 
-		if (s->take != FAKE_SK_ANY) {
-			if (l > s->take)
-				l = s->take;
+		if (l > most)
+			l = most;
+		if (most != FAKE_SK_ANY)
+			most -= l;
+		if (s->take != FAKE_SK_ANY)
 			s->take -= l;
-		}
 		fake_sk_add(&s->tx, iov[i].iov_base, l);
 		n += l;
 		if (l < iov[i].iov_len)
@@ -177,7 +200,7 @@ static int fake_sk_room(struct sk *sk, int h, struct sk_room *ret)
 
 	if (s->room_err)
 		return s->room_err;
-	*ret = s->room;
+	*ret = fake_sk_room_now(s);
 	return 0;
 }
 

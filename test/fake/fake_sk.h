@@ -35,6 +35,8 @@ struct fake_sk_sock {
 
 	struct fake_sk_bytes tx;	/* all that send() ever took */
 	uint32_t take;			/* bytes that it will still take; FAKE_SK_ANY */
+	uint32_t sndbuf;		/* not 0: a send buffer of this size, and room() by what is in it */
+	uint32_t drained;		/* bytes of tx that the peer has */
 	int send_err;			/* negative errno for the next sends; 0: none */
 	struct sk_room room;		/* what room() tells */
 	int room_err;
@@ -62,6 +64,8 @@ struct fake_sk {
 void fake_sk_init(struct fake_sk *k, bool deferred);
 /* Release all memory */
 void fake_sk_done(struct fake_sk *k);
+/* What room() tells of a socket now */
+struct sk_room fake_sk_room_now(const struct fake_sk_sock *s);
 /* A socket as accept() returns it: handle */
 int fake_sk_accepted(struct fake_sk *k);
 /* Bytes that the peer sent */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Scenario files: one event a line, read by test_scn.c, carried out by
- * scn_cmd.c. README.md in this folder describes the language.
+ * Scenario files: one event a line, read by scn.c, carried out by
+ * scn_cmd.c and scn_sk.c. README.md in this folder describes the language.
  */
 #ifndef TEST_SIM_SCN_H
 #define TEST_SIM_SCN_H
@@ -41,6 +41,8 @@ struct scn {
 
 /* Ends the scenario: file, line, words and trace are printed */
 void scn_fail(struct scn *s, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
+/* Reads and plays one line */
+void scn_line(struct scn *s, char *line);
 /* Carries out the command in the tokens */
 void scn_run(struct scn *s);
 /* Fails if frames are left that nobody expected */
