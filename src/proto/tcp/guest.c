@@ -333,20 +333,21 @@ static bool take_quiet(struct proto *p, struct flow *f, const struct tcp_seg *s)
 	struct tcp *t = tcp_of(f);
 	uint8_t flags = s->h.flags;
 
-	if (flags & WIRE_TCP_RST || (flags & (WIRE_TCP_SYN | WIRE_TCP_ACK)) == WIRE_TCP_SYN) {
-		if (flags & WIRE_TCP_SYN) {	/* the tuple again: make room for it */
-			struct flow_key key = f->key;
-
-			proto_flow_free(p, f);
-			tcp_guest_new(p, &key, s);
-		} else if (s->h.seq == t->rcv_nxt) {
-			proto_flow_free(p, f);
-		} else {
+	if (flags & WIRE_TCP_RST) {
+		if (s->h.seq != t->rcv_nxt)
 			return true;
-		}
+		proto_flow_free(p, f);
 		return false;
 	}
-	if (s->data.len || flags & WIRE_TCP_FIN)
+	/* The tuple again: make room for it, unless that SYN is an old one (RFC 9293 3.10.7.4, TIME-WAIT) */
+	if ((flags & (WIRE_TCP_SYN | WIRE_TCP_ACK)) == WIRE_TCP_SYN && seqno_gt(s->h.seq, t->rcv_nxt)) {
+		struct flow_key key = f->key;
+
+		proto_flow_free(p, f);
+		tcp_guest_new(p, &key, s);
+		return false;
+	}
+	if (s->data.len || flags & (WIRE_TCP_FIN | WIRE_TCP_SYN))
 		challenge(p, f, DROP_TCP_OLD);
 	return true;
 }
