@@ -53,6 +53,7 @@ static uint16_t mg_window(struct mg *g)
 	field = BYTES_MIN((edge - g->rcv_nxt) >> shift, 65535u);
 	if (seqno_gt(g->rcv_nxt + (field << shift), g->adv_edge))
 		g->adv_edge = g->rcv_nxt + (field << shift);
+	g->was_shut |= !field;
 	return (uint16_t)field;
 }
 

@@ -45,6 +45,7 @@ struct mg {
 
 	bool reset;			/* we sent RST */
 	bool ack_now;
+	bool was_shut;			/* it has offered nothing at some time */
 	char why[200];			/* a fault that it saw; empty: none */
 };
 

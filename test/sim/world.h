@@ -305,16 +305,22 @@ static inline const char *world_flags(uint8_t flags, char *buf)
 
 static inline void world_dump(const struct world *w, ns_t since)
 {
+	static const char *const name[] = {
+#define WORLD_NAME(n, text) #n,
+		DROP_LIST(WORLD_NAME)
+#undef WORLD_NAME
+	};
 	const struct trace *t = &w->tr;
-	uint32_t from = t->head > TRACE_LEN ? t->head - TRACE_LEN : 0;
+	uint32_t from = t->head > 60 ? t->head - 60 : 0;
 
-	if (t->head - from > 60)
-		from = t->head - 60;
 	for (; from < t->head; from++) {
 		const struct trace_rec *r = &t->rec[from % TRACE_LEN];
 
 		fprintf(stderr, "    %9.3f ms  %s flow %u: %u %u\n", (double)(r->at - since) / 1e6, r->what, r->flow, r->a, r->b);
 	}
+	for (int i = 0; i < DROP_CNT; i++)
+		if (w->drops.cnt[i])
+			fprintf(stderr, "    dropped %s: %llu\n", name[i], (unsigned long long)w->drops.cnt[i]);
 }
 
 #endif
