@@ -129,9 +129,7 @@ static int fill(struct splice *s, struct splice_flow *f, enum splice_side side)
 		return 0;
 	if (n < 0 && errno != EAGAIN)
 		return -errno;
-	if (n < 0 && d->fin)
-		d->urgent = true;	/* something is there, if only the end: see by copying */
-	else if (n < 0)
+	if (n < 0)
 		d->in = false;
 	else if (!n)
 		d->eof = true;
