@@ -13,6 +13,7 @@
 #include "wire/ip.h"
 
 struct udp_settings;
+struct proto_reasm;
 
 /* Scratch memory: slots for the largest datagram, or run of them (UDP_GRO). Only what arrives touches it, so pages mapped
  * and never used cost nothing. The stride spreads the slots' beginnings over the cache's sets.
@@ -29,6 +30,7 @@ struct proto {
 	struct flow_tab *flows;
 	struct fwd *fwd;
 	const struct udp_settings *udp;
+	struct proto_reasm *reasm;		/* app's, zeroed; NULL: fragments are dropped */
 	uint8_t *scratch;			/* PROTO_SCRATCH_LEN bytes, app's: datagrams on their way through one call */
 	uint32_t ready_first, ready_last;	/* flows that gave up the turn with work left (path); FLOW_NONE: none */
 	bool flow_gone;				/* a flow or descriptor became free: paused listeners may go on */

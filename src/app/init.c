@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "app_priv.h"
+#include "proto/reasm.h"
 
 #define UDP_ONEWAY	(30 * NS_S)	/* net.netfilter.nf_conntrack_udp_timeout and _stream, where nobody set them */
 #define UDP_STREAM	(120 * NS_S)
@@ -108,7 +109,9 @@ static int rooms_init(struct app *a, struct err *e)
 	mem = mmap(NULL, flow_tab_size(FLOW_MAX), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	a->path.p.scratch = mmap(NULL, PROTO_SCRATCH_LEN, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (mem == MAP_FAILED || a->path.p.scratch == MAP_FAILED)
+	a->path.p.reasm = mmap(NULL, sizeof(*a->path.p.reasm), PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (mem == MAP_FAILED || a->path.p.scratch == MAP_FAILED || a->path.p.reasm == MAP_FAILED)
 		return err_set(e, -ENOMEM, "Out of memory for the flow table");
 	if (getrandom(&a->env.key, sizeof(a->env.key), 0) != sizeof(a->env.key) ||
 	    getrandom(&hkey, sizeof(hkey), 0) != sizeof(hkey) || getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
@@ -264,6 +267,7 @@ static int watches_init(struct app *a, struct err *e)
 
 static void path_wire(struct app *a)
 {
+	struct proto_reasm *reasm = a->path.p.reasm;
 	uint8_t *scratch = a->path.p.scratch;
 	struct svc svc = {
 		.nd_on = !a->conf.no_ndp || a->conf.config_net,	/* what we configured needs neighbours resolved */
@@ -282,6 +286,7 @@ static void path_wire(struct app *a)
 	twheel_init(&a->tw, a->env.now);
 	path_init(&a->path, &a->env, &a->flows, &a->fwd, &svc);
 	a->path.p.scratch = scratch;
+	a->path.p.reasm = reasm;
 	a->path.p.udp = &a->udp;
 	if (a->ns_done.has_linklocal)
 		a->fwd.f[FWD_V6].seen_ll = a->ns_done.linklocal;

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "path/path.h"
+#include "proto/reasm.h"
 #include "wire/arp.h"
 #include "wire/icmp.h"
 #include "wire/tcp.h"
@@ -105,6 +106,7 @@ static void take_ip(struct path *pa, uint32_t i, bool v4)
 {
 	struct proto_pkt *pkt = &pa->pkt[i];
 	struct flow_key key = { .proto = FLOW_FREE };
+	const struct view whole = pkt->l4;
 	struct env *e = pa->p.env;
 
 	switch (v4 ? wire_ip4_parse(&pkt->l4, &pkt->ip) : wire_ip6_parse(&pkt->l4, &pkt->ip)) {
@@ -114,8 +116,11 @@ static void take_ip(struct path *pa, uint32_t i, bool v4)
 		env_drop(e, DROP_IP_BAD);
 		return;
 	case WIRE_IP_FRAGMENTED:
-		env_drop(e, DROP_IP_FRAGMENT);
-		return;
+		if (!pa->p.reasm)
+			env_drop(e, DROP_IP_FRAGMENT);
+		if (!pa->p.reasm || !proto_reasm_take(&pa->p, pa->p.reasm, whole, pkt))
+			return;
+		break;
 	case WIRE_IP_NO_NEXT:
 		env_drop(e, DROP_IP_EXT);
 		return;
@@ -187,4 +192,6 @@ void path_guest(struct path *pa, const struct l2_frame *f, int n)
 		else
 			udp_guest(&pa->p, &fl->key, fl, pa->pkt, first);
 	}
+	if (pa->p.reasm)
+		proto_reasm_release(pa->p.reasm);
 }

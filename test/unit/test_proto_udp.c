@@ -496,6 +496,33 @@ static void test_listen_addresses(void **state)
 	assert_int_equal(r->l2.cnt, 2);
 }
 
+/* A server on all of the guest's addresses may answer from another one than was asked */
+static void test_listen_answer_from_other(void **state)
+{
+	struct rig *r = *state;
+	const struct udp_listener l = { .h = 50, .port = GUEST_PORT };
+	const struct ev_hit hit = { .mask = EV_IN };
+	struct proto_pkt *k;
+	struct flow_key key;
+
+	come(r, &l, &r->far, FAR_PORT, &r->far, 1);
+	udp_listen(&r->p, &l, &hit);
+	k = put(r, &r->far, 3, 0, 1);
+	k->ip.src = rig_addr(r->v4 ? "192.0.2.11" : "2001:db8::11");
+	key = key_of(r, &r->far);
+	key.guest = k->ip.src;
+	r->fwd.f[r->v4 ? FWD_V4 : FWD_V6].seen = k->ip.src;	/* as path has noted it */
+	udp_guest(&r->p, &key, NULL, r->pkt, 0);
+	assert_int_equal(r->dg.open_cnt, 0);
+	assert_int_equal(r->dg.sent[0].h, 50);
+	assert_int_equal(r->flows.cnt, 1);
+	/* to somebody else it is a flow of its own */
+	key.far_port++;
+	udp_guest(&r->p, &key, NULL, r->pkt, 0);
+	assert_int_equal(r->dg.open_cnt, 1);
+	assert_int_equal(r->flows.cnt, 2);
+}
+
 /* The guest's own flow for the same tuple keeps its socket */
 static void test_listen_meets_guest_flow(void **state)
 {
@@ -575,6 +602,7 @@ int main(void)
 		RIG_BOTH(test_host_foreign),
 		RIG_BOTH(test_listen),
 		RIG_BOTH(test_listen_addresses),
+		RIG_BOTH(test_listen_answer_from_other),
 		RIG_BOTH(test_listen_meets_guest_flow),
 		RIG_BOTH(test_timeout),
 		RIG_BOTH(test_timeout_oneway),

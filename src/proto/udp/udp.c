@@ -193,6 +193,8 @@ void udp_guest(struct proto *p, const struct flow_key *key, struct flow *f, cons
 	else if (inaddr_is_unset(&key->far) || inaddr_is_broadcast(&key->far) || !inaddr_is_unicast(&key->guest))
 		why = DROP_IP_ADDR;
 	else if (!f)
+		f = udp_flow_answer(p, key);
+	if (!f && why == DROP_CNT)
 		f = udp_flow_guest(p, key);
 	for (i = first; why != DROP_CNT && i != FLOW_NONE; i = pkt[i].next)
 		env_drop(p->env, why);

@@ -14,6 +14,8 @@
 
 #include <errno.h>
 
+#include "base/bytes.h"
+
 static ns_t flow_timeout(const struct proto *p, const struct udp_flow *u)
 {
 	const uint8_t answers = u->by_host ? u->guest_cnt : u->host_cnt;
@@ -114,6 +116,23 @@ struct flow *udp_flow_host(struct proto *p, const struct udp_listener *l, const 
 	if (!twheel_armed(&f->timer))
 		flow_arm(p, f);
 	return f;
+}
+
+struct flow *udp_flow_answer(const struct proto *p, const struct flow_key *key)
+{
+	const struct fwd_family_set *fam = &p->fwd->f[fwd_family_of(&key->guest)];
+	const struct inaddr *const own[] = { &fam->guest, &fam->seen, &fam->seen_ll };
+
+	for (unsigned i = 0; i < BYTES_COUNT(own); i++) {
+		struct flow_key k = *key;
+		struct flow *f;
+
+		k.guest = *own[i];
+		f = flow_find(p->flows, &k);
+		if (f && udp_body(f)->by_host)
+			return f;
+	}
+	return NULL;
 }
 
 void udp_flow_end(struct proto *p, struct flow *f)

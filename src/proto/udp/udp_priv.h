@@ -47,6 +47,10 @@ struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key);
 struct flow *udp_flow_host(struct proto *p, const struct udp_listener *l, const struct sk_dgram *d);
 /* The key under which a published port's peer is known: 0, or counted and negative */
 int udp_flow_host_key(struct proto *p, const struct udp_listener *l, const struct sk_addr *peer, struct flow_key *ret);
+/* The published port's flow that a packet of tuple KEY answers from another of the guest's addresses, as servers do that
+ * listen on all of them; NULL: none
+ */
+struct flow *udp_flow_answer(const struct proto *p, const struct flow_key *key);
 /* End: close the socket if it is the flow's own */
 void udp_flow_end(struct proto *p, struct flow *f);
 
