@@ -11,7 +11,7 @@
 
 #include "port/sk.h"
 
-#define FAKE_SK_MAX	1024		/* sockets in a life; then -EMFILE */
+#define FAKE_SK_MAX	128		/* sockets in a life; then -EMFILE */
 #define FAKE_SK_IOV	128		/* pieces of one send */
 #define FAKE_SK_ANY	UINT32_MAX
 
