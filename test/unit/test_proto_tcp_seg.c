@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Segments towards the guest, byte by byte: headers, options, descriptors for
+ * checksum and segmentation, and the reset for what belongs to nothing.
+ */
+#include <string.h>
+
+#include "base/csum.h"
+#include "rig_tcp.h"
+
+/* The only frame sent: its TCP header parsed, the rest checked */
+static struct wire_tcp only(struct rig *r)
+{
+	const struct fake_l2_frame *f = &r->l2.frames[0];
+	uint32_t l4 = proto_l4_off(&r->key.far);
+	struct iovec iov = { f->buf + l4, f->len - l4 };
+	struct view v = view_of(&iov, f->len - l4);
+	struct wire_tcp h;
+
+	assert_int_equal(r->l2.cnt, 1);
+	assert_int_equal(f->csum, L2_CSUM_PARTIAL);
+	assert_int_equal(f->csum_start, l4);
+	assert_int_equal(f->csum_off, 16);
+	assert_int_equal(bytes_get16(f->buf + l4 + 16),
+			 csum_fold(csum_pseudo(&r->key.far, &r->key.guest, WIRE_IP_TCP, f->len - l4)));
+	assert_memory_equal(f->buf, "\2\0\0\0\0\2\2\0\0\0\0\1", 12);
+	assert_int_equal(wire_tcp_parse(&v, &h), 0);
+	assert_int_equal(h.sport, 80);
+	assert_int_equal(h.dport, 40000);
+	fake_l2_clear(&r->l2);
+	return h;
+}
+
+static void test_plain(void **state)
+{
+	struct rig *r = *state;
+	struct wire_tcp h;
+
+	rig_open(r, true);
+	r->t->ack_due = true;
+	r->t->ack_at = 5;
+	assert_true(tcp_emit(&r->p, r->f, WIRE_TCP_ACK, r->t->max));
+	h = only(r);
+	assert_int_equal(h.seq, r->t->iss + 1);
+	assert_int_equal(h.ack, RIG_ISN + 1);
+	assert_int_equal(h.wnd, 262144 >> 8);
+	assert_int_equal(h.flags, WIRE_TCP_ACK);
+	assert_false(r->t->ack_due);				/* it settles what is owed */
+	assert_int_equal(r->t->ack_at, NS_NEVER);
+	r->t->ack_due = true;
+	assert_true(tcp_emit(&r->p, r->f, WIRE_TCP_RST, 7));
+	h = only(r);
+	assert_int_equal(h.flags, WIRE_TCP_RST);
+	assert_int_equal(h.ack, 0);
+	assert_int_equal(h.wnd, 0);
+	assert_true(r->t->ack_due);
+	fake_l2_refuse_after(&r->l2, 0);
+	assert_false(tcp_emit(&r->p, r->f, WIRE_TCP_ACK, r->t->max));
+	assert_true(r->t->ack_due);				/* not sent: still owed */
+}
+
+static void test_syn(void **state)
+{
+	struct rig *r = *state;
+	uint32_t hdrs = wire_ip_hdr_len(&r->key.far) + WIRE_TCP_LEN;
+	struct wire_tcp h;
+
+	rig_open(r, false);
+	r->t->syn_flags = WIRE_TCP_SYN;
+	r->t->syn_wnd = 65535;
+	assert_true(tcp_emit_syn(&r->p, r->f));
+	h = only(r);
+	assert_int_equal(h.seq, r->t->iss);
+	assert_int_equal(h.ack, 0);
+	assert_true(h.has_mss && h.has_ws && !h.has_sack_ok && !h.has_ts);
+	assert_int_equal(h.mss, 1500 - hdrs);
+	assert_int_equal(h.ws, TCP_WS_OURS);
+	assert_int_equal(h.wnd, 65535);
+	r->t->syn_flags = WIRE_TCP_SYN | WIRE_TCP_ACK;
+	assert_true(tcp_emit_syn(&r->p, r->f));
+	h = only(r);
+	assert_int_equal(h.ack, RIG_ISN + 1);
+	assert_false(h.has_ws);					/* the guest did not offer it */
+	r->t->guest_has_ws = true;
+	assert_true(tcp_emit_syn(&r->p, r->f));
+	h = only(r);
+	assert_true(h.has_ws);
+}
+
+static void test_descriptor(void **state)
+{
+	struct rig *r = *state;
+	struct l2_frame fr = { .gso = L2_GSO_NONE };
+	uint32_t hdr = proto_l4_off(&r->key.far) + WIRE_TCP_LEN;
+
+	rig_open(r, true);
+	tcp_data_desc(r->f, &fr, hdr, 1400);
+	assert_int_equal(fr.len, hdr + 1400);
+	assert_int_equal(fr.gso, L2_GSO_NONE);
+	tcp_data_desc(r->f, &fr, hdr, 1401);
+	assert_int_equal(fr.gso, inaddr_is_v4(&r->key.far) ? L2_GSO_TCP4 : L2_GSO_TCP6);
+	assert_int_equal(fr.gso_size, 1400);
+	assert_int_equal(fr.hdr_len, hdr);
+	assert_int_equal(fr.csum_start, proto_l4_off(&r->key.far));
+}
+
+/* RFC 9293 3.10.7.1 */
+static void test_stray_reset(void **state)
+{
+	static const struct { uint8_t flags; uint32_t len, want_seq, want_ack; uint8_t want; } c[] = {
+		{ WIRE_TCP_ACK, 10, 77, 0, WIRE_TCP_RST },
+		{ WIRE_TCP_SYN | WIRE_TCP_ACK, 0, 77, 0, WIRE_TCP_RST },
+		{ 0, 10, 0, 510, WIRE_TCP_RST | WIRE_TCP_ACK },
+		{ WIRE_TCP_SYN, 0, 0, 501, WIRE_TCP_RST | WIRE_TCP_ACK },
+		{ WIRE_TCP_SYN | WIRE_TCP_FIN, 3, 0, 505, WIRE_TCP_RST | WIRE_TCP_ACK },
+	};
+	struct rig *r = *state;
+	uint8_t data[16] = { 0 };
+	struct iovec iov = { data, sizeof(data) };
+
+	for (size_t i = 0; i < BYTES_COUNT(c); i++) {
+		const struct tcp_seg s = { .h = { .seq = 500, .ack = 77, .flags = c[i].flags }, .data = view_of(&iov, c[i].len) };
+		struct wire_tcp h;
+
+		tcp_emit_stray_rst(&r->p, &r->key, &s);
+		h = only(r);
+		assert_int_equal(h.flags, c[i].want);
+		assert_int_equal(h.seq, c[i].want_seq);
+		assert_int_equal(h.ack, c[i].want_ack);
+		assert_int_equal(h.wnd, 0);
+	}
+	{
+		const struct tcp_seg s = { .h = { .seq = 500, .ack = 77, .flags = WIRE_TCP_RST | WIRE_TCP_ACK } };
+
+		tcp_emit_stray_rst(&r->p, &r->key, &s);		/* never in answer to one */
+		assert_int_equal(r->l2.cnt, 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RIG_BOTH(test_plain), RIG_BOTH(test_syn), RIG_BOTH(test_descriptor), RIG_BOTH(test_stray_reset),
+	};
+
+	return cmocka_run_group_tests_name("proto/tcp/seg", tests, NULL, NULL);
+}
