@@ -80,7 +80,8 @@ bool proto_send(struct env *e, const struct inaddr *src, const struct inaddr *ds
 	if (ip_len + l4->len <= e->l2->mtu)
 		return frag_send(e, hdr, proto_emit_l3(e, hdr, src, dst, proto, tos, l4->len), rest);
 
-	if (e->l2->mtu < head + 8 || l4->len > L2_IP_MAX - ip_len) {
+	/* IPv4 counts the header in its 16 bits of length, IPv6 does not */
+	if (e->l2->mtu < head + 8 || l4->len > (inaddr_is_v4(src) ? L2_IP_MAX - ip_len : L2_IP_MAX)) {
 		env_drop(e, DROP_UDP_TOO_BIG);
 		return false;
 	}

@@ -147,11 +147,11 @@ static void check_fragments(struct rig *r, const uint8_t *want, uint32_t len)
 
 static void test_fragments(void **state)
 {
-	static const uint32_t lens[] = { 1481, 3001, 9008, 65000 };
 	struct rig *r = *state;
-	uint8_t *b = malloc(65000);
+	const uint32_t lens[] = { 1481, 3001, 9008, r->v4 ? 65515 : 65535 };
+	uint8_t *b = malloc(65536);
 
-	rig_pattern(b, 65000, 1);
+	rig_pattern(b, 65536, 1);
 	for (unsigned i = 0; i < BYTES_COUNT(lens); i++) {
 		const struct iovec iov[2] = { { b, 8 }, { b + 8, lens[i] - 8 } };
 		const struct view v = view_of(iov, lens[i]);

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Datagrams as they are: sizes beyond the MTU, runs, traffic class, TTL, and what the network says about them."""
+import errno
+import socket
+import struct
+
+import pytest
+
+import lab as L
+from nsnet import UdpServer
+
+FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
+LEVEL = {4: socket.IPPROTO_IP, 6: socket.IPPROTO_IPV6}
+IP_RECVERR, IPV6_RECVERR, IP_RECVTTL, IP_RECVTOS = 11, 25, 12, 13
+TTL = {4: socket.IP_TTL, 6: socket.IPV6_UNICAST_HOPS}
+TOS = {4: socket.IP_TOS, 6: socket.IPV6_TCLASS}
+RECVTOS = {4: IP_RECVTOS, 6: socket.IPV6_RECVTCLASS}
+RECVTTL = {4: IP_RECVTTL, 6: socket.IPV6_RECVHOPLIMIT}
+RECVERR = {4: IP_RECVERR, 6: IPV6_RECVERR}
+UDP_SEGMENT = 103
+BEYOND = {4: "198.51.100.99", 6: "2001:db8:2::99"}
+pytestmark = pytest.mark.xdist_group("dgram")
+
+
+def pattern(n, seed):
+    return bytes((seed * 31 + i * 7 + (i >> 8)) & 0xff for i in range(n))
+
+
+def cmsg(sock, size=70000):
+    """One datagram and its control messages as {(level, type): first byte}."""
+    data, anc, _, _ = sock.recvmsg(size, 512)
+    return data, {(lvl, kind): val[0] for lvl, kind, val in anc}
+
+
+@FAM
+@pytest.mark.parametrize("mtu", [1500, None], ids=["mtu1500", "default"])
+def test_larger_than_mtu(lab, fam, mtu):
+    """U07: datagrams of every size arrive whole, both ways, as fragments where the container's MTU asks for it."""
+    p = L.port()
+    largest = 65507 if fam == 4 else 65527
+    with lab.start("-u", str(p), mtu=mtu) as i, UdpServer(i.ct.udp(L.ANY[fam], p)), UdpServer(lab.peer.udp(L.PEER[fam], p)):
+        for ns, addr in ((i.ct, L.PEER[fam]), (lab.peer, L.HST[fam])):
+            with ns.udp(to=(addr, p)) as s:
+                for size in (1452, 1472, 1473, 4000, 9000, largest):
+                    s.send(pattern(size, size))
+                    assert s.recv(70000) == pattern(size, size), (ns.label, size)
+
+
+@FAM
+def test_runs(lab, fam):
+    """Runs that a sender hands to its kernel in one piece arrive as the datagrams that they are, in order."""
+    p = L.port()
+    with lab.start("-u", str(p)) as i:
+        for src, dst, addr in ((i.ct, lab.peer, L.PEER[fam]), (lab.peer, i.ct, L.HST[fam])):
+            with dst.udp(L.ANY[fam], p) as r, src.udp(to=(addr, p)) as s:
+                s.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 1200)
+                for k in range(3):
+                    s.send(pattern(1200 * 20 + 77, k))
+                    for n in range(21):
+                        want = pattern(1200 * 20 + 77, k)[n * 1200:(n + 1) * 1200]
+                        assert r.recv(70000) == want, (src.label, k, n)
+
+
+@FAM
+def test_class_and_ttl(lab, fam):
+    """Traffic class and congestion marks pass both ways; TTL from the container (UDP-8, UDP-50)."""
+    p = L.port()
+    with lab.start("-u", str(p)) as i, lab.peer.udp(L.PEER[fam], p) as far, i.ct.udp(L.ANY[fam], p) as near:
+        far.setsockopt(LEVEL[fam], RECVTOS[fam], 1)
+        far.setsockopt(LEVEL[fam], RECVTTL[fam], 1)
+        near.setsockopt(LEVEL[fam], RECVTOS[fam], 1)
+        for tos, ttl in ((0, 64), (0xba, 7), (2, 200)):
+            near.setsockopt(LEVEL[fam], TOS[fam], tos)
+            near.setsockopt(LEVEL[fam], TTL[fam], ttl)
+            near.sendto(b"out", (L.PEER[fam], p))
+            data, c = cmsg(far)
+            assert data == b"out"
+            assert c[LEVEL[fam], TOS[fam]] == tos
+            assert c[LEVEL[fam], socket.IP_TTL if fam == 4 else socket.IPV6_HOPLIMIT] == ttl
+            far.setsockopt(LEVEL[fam], TOS[fam], tos)
+            far.sendto(b"in", (L.HST[fam], p))
+            data, c = cmsg(near)
+            assert data == b"in" and c.get((LEVEL[fam], TOS[fam]), 0) == tos
+
+
+def offender(sock, fam):
+    """(type, code, who) of the next entry of the error queue."""
+    _, anc, _, _ = sock.recvmsg(2000, 512, socket.MSG_ERRQUEUE)
+    for lvl, kind, val in anc:
+        if lvl == LEVEL[fam] and kind == RECVERR[fam]:
+            _, _, kind, code = struct.unpack_from("=IBBB", val)
+            return kind, code, socket.inet_ntop(*((socket.AF_INET, val[20:24]) if fam == 4 else (socket.AF_INET6, val[24:40])))
+    return None
+
+
+@FAM
+def test_errors_name_the_hop(own_lab, fam):
+    """UDP-31, ICMP-5: a hop where the TTL ends, and a closed port, are reported with their addresses: traceroute works."""
+    lab = own_lab
+    for key in ("net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"):
+        lab.peer.sysctl(key, 1)
+    lab.peer.run("ip", "route", "add", BEYOND[fam], "via", L.HST[fam], "dev", "e0")
+    with lab.start() as i:
+        with i.ct.udp(to=(BEYOND[fam], 33434)) as s:
+            s.setsockopt(LEVEL[fam], RECVERR[fam], 1)
+            s.setsockopt(LEVEL[fam], TTL[fam], 1)
+            s.send(b"probe")
+            with pytest.raises(OSError):
+                s.recv(10)
+            assert offender(s, fam) == ((11, 0) if fam == 4 else (3, 0)) + (L.PEER[fam],)
+        with i.ct.udp(to=(L.PEER[fam], L.port())) as s:
+            s.setsockopt(LEVEL[fam], RECVERR[fam], 1)
+            s.send(b"probe")
+            with pytest.raises(ConnectionRefusedError):
+                s.recv(10)
+            assert offender(s, fam) == ((3, 3) if fam == 4 else (1, 4)) + (L.PEER[fam],)
+        r = i.ct.run("ping", f"-{fam}", "-n", "-c1", "-W5", "-t1", BEYOND[fam], check=False)
+        assert r.returncode == 1 and f"From {L.PEER[fam]} icmp_seq=1" in r.stdout, r.stdout
+
+
+@FAM
+def test_no_route(own_lab, fam):
+    """UDP-15: what the host can't reach at all is said at once, not lost."""
+    lab = own_lab
+    with lab.start() as i:
+        lab.hst.run("ip", f"-{fam}", "route", "del", "default")
+        with i.ct.udp(to=(BEYOND[fam], 9)) as s:
+            s.setsockopt(LEVEL[fam], RECVERR[fam], 1)
+            s.send(b"x")
+            with pytest.raises(OSError) as e:
+                s.recv(10)
+            assert e.value.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH), e.value
+
+
+@FAM
+def test_ping_large(lab, fam):
+    """U05: large pings at a small MTU go in fragments, both ways."""
+    with lab.start(mtu=1500) as i:
+        for size in (0, 1400, 1473, 8000):
+            r = i.ct.run("ping", f"-{fam}", "-n", "-c1", "-W5", "-s", str(size), L.PEER[fam])
+            assert " 0% packet loss" in r.stdout, size
