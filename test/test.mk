@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Targets for tests; included by the Makefile. Unit tests link only the room they test and those below it.
-#   lint, unit, sim, fuzz-corpus   no privileges; together: quick
+#   lint, unit, sim, link, fuzz-corpus   no privileges; together: quick
 #   fuzz       libFuzzer, FUZZ_SECS seconds for each target (needs clang)
 #   netns      namespaces on a real kernel, against PASTA (default ./pasta); needs root or sudo; NETNS_ARGS="-k NAME"
 #   check      everything
@@ -79,7 +79,7 @@ fuzz: fuzz-corpus
 
 fuzz-bin: $(FUZZ_BIN)
 
-quick: lint unit sim fuzz-corpus
+quick: lint unit sim link fuzz-corpus
 
 # The labs are built as root; the program in them runs as an ordinary user.
 netns: all
@@ -88,7 +88,7 @@ netns: all
 # One after the other, whatever -j says: the namespace tests measure time.
 check:
 	$(Q)$(MAKE) --no-print-directory quick
-	$(Q)$(MAKE) --no-print-directory SAN=1 O=$(O)-san unit sim fuzz-corpus
+	$(Q)$(MAKE) --no-print-directory SAN=1 O=$(O)-san unit sim link fuzz-corpus
 	$(Q)$(MAKE) --no-print-directory fuzz
 	$(Q)$(MAKE) --no-print-directory netns
 	$(Q)$(MAKE) --no-print-directory SAN=1 O=$(O)-san $(O)-san/pasta
@@ -102,3 +102,4 @@ try: all
 .SECONDARY:
 -include $(UNIT_SRC:%.c=$(O)/%.d) $(SIM_SRC:%.c=$(O)/%.d) $(FUZZ_SRC:%.c=$(O)/%.d) $(FAKES:.o=.d) $(SIM_AID:.o=.d) $(FUZZ_MAIN:.o=.d)
 -include test/bench/bench.mk
+include test/link/link.mk
