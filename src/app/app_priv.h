@@ -78,6 +78,7 @@ struct app {
 	ns_t listen_until;		/* how long to wait for a port that is in use */
 	bool any_paused;
 
+	ns_t advertise_at;		/* next router advertisement that nobody asked for, NS_NEVER: none */
 	enum app_end end;
 	ns_t end_at;			/* deadline of draining */
 	ns_t busy_at;			/* last event of a flow or of the link */
@@ -100,6 +101,8 @@ void app_log_report(const struct app *a);
 /* --- init.c --- */
 /* All set-up up to the first turn of the loop. 0, or negative errno with the words in E. */
 int app_init(struct app *a, int argc, char *const argv[], struct err *e);
+/* What the kernel does not take back by itself; also after app_init() failed half-way */
+void app_free(struct app *a);
 ns_t app_clock(void);
 
 /* --- fwd.c --- */

@@ -175,6 +175,22 @@ struct link_set_up {
 	struct err *e;
 };
 
+/* We configure the interface and send no advertisements: the guest's kernel need not ask for any. It would otherwise send
+ * three solicitations, which is all that goes wrong if this can't be written.
+ */
+static void link_expects_no_ra(const char *ifname)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/accept_ra", ifname);
+	f = fopen(path, "we");
+	if (f) {
+		fputs("0", f);
+		fclose(f);
+	}
+}
+
 /* Inside the namespace */
 static int link_init(void *arg)
 {
@@ -202,6 +218,7 @@ static int link_init(void *arg)
 	if (!r && c->config_net) {
 		ns_family(a, FWD_V4, &nc.v4);
 		ns_family(a, FWD_V6, &nc.v6);
+		link_expects_no_ra(nc.ifname);
 		r = nl_ns_configure(nl, &nc, &a->ns_done, &a->warns, l->e);
 	}
 	if (!r)
@@ -340,7 +357,7 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 		a->env.l2 = &a->pcap.l2;
 	warn_ping(a);
 	app_log_report(a);
-	return 0;
+	return box_seal(e);
 }
 
 static int command_start(struct app *a, char *const argv[], struct err *e)
@@ -385,13 +402,9 @@ int app_init(struct app *a, int argc, char *const argv[], struct err *e)
 		if (r < 0)
 			return r;
 		if (r) {
-			/* an error without words was told by the child */
-			if (box_daemon_wait(&a->daemon, e)) {
-				if (!e->code)
-					exit(1);
-				return e->code;
-			}
-			return 0;
+			r = box_daemon_wait(&a->daemon, e);
+			a->status = r ? 1 : 0;
+			return e->code;		/* a failure without words was told by the child */
 		}
 	}
 	r = instance_init(a, &id, argc, argv, e);
@@ -404,4 +417,16 @@ int app_init(struct app *a, int argc, char *const argv[], struct err *e)
 	if (!r && a->ns.child > 0)
 		r = command_start(a, argv, e);
 	return r;
+}
+
+void app_free(struct app *a)
+{
+	for (int f = 0; f < FWD_FAMILIES; f++)
+		nl_template_free(&a->tmpl[f]);
+	if (a->pcap.l2.ops)
+		l2_pcap_close(&a->pcap);	/* writes what it still holds */
+	if (a->ev)
+		a->ev->ops->close(a->ev);
+	free(a->listener);
+	free(a);
 }

@@ -10,6 +10,8 @@
 #include "base/bytes.h"
 
 #define LOOP_HITS	64
+#define RA_MIN		(200 * NS_S)	/* between router advertisements: 200 to 600 s (RA-6) ... */
+#define RA_SPREAD_MS	400000u		/* ... within the limits of RFC 4861 6.2.1 */
 
 static void end_begin(struct app *a, ns_t limit)
 {
@@ -108,14 +110,38 @@ static void end_check(struct app *a)
 		a->end = APP_END_NOW;
 }
 
+static void advertise(struct app *a)
+{
+	if (a->env.now < a->advertise_at)
+		return;
+	if (a->advertise_at)
+		svc_advertise(&a->path.p, &a->path.svc);
+	a->advertise_at = a->env.now + RA_MIN + rng_below(&a->rng, RA_SPREAD_MS) * NS_MS;
+}
+
+/* What starts with the loop: find the guest, and let it find us */
+static void begin(struct app *a)
+{
+	a->advertise_at = NS_NEVER;
+	if (a->conf.config_net) {
+		svc_solicit(&a->path.p);
+	} else if (a->path.svc.ra_on && a->fwd.f[FWD_V6].on) {
+		a->advertise_at = 0;
+		advertise(a);
+	}
+}
+
 void app_loop(struct app *a)
 {
 	struct ev_hit hit[LOOP_HITS];
+
+	begin(a);
 
 	while (a->end != APP_END_NOW) {
 		ns_t until = BYTES_MIN(path_next(&a->path), splice_next(&a->splice));
 		int n;
 
+		until = BYTES_MIN(until, a->advertise_at);
 		if (a->end == APP_END_DRAIN)
 			until = BYTES_MIN(until, BYTES_MIN(a->end_at, a->busy_at + APP_DRAIN_IDLE));
 		n = a->ev->ops->wait(a->ev, hit, LOOP_HITS, a->env.now, until);
@@ -129,6 +155,7 @@ void app_loop(struct app *a)
 			if (hit[i].ref.kind < EV_KIND_CNT)
 				routes[hit[i].ref.kind](a, &hit[i]);
 		path_tick(&a->path);
+		advertise(a);
 		splice_tick(&a->splice, a->env.now);
 		app_listen_resume(a);
 		if (a->trace.on)
@@ -139,5 +166,8 @@ void app_loop(struct app *a)
 	app_listen_close(a);
 	path_end(&a->path);
 	splice_close(&a->splice);
+	if (a->pcap.error)
+		app_log(&a->log, APP_WARN, "%llu frames are missing in %s: %s", (unsigned long long)a->pcap.lost_cnt,
+			a->conf.pcap_path, strerror(-a->pcap.error));
 	app_log_drops(a);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * pasta: a network for a namespace, without privileges. Wires the rooms and
- * runs the loop; the only caller of exit().
+ * runs the loop.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@ int main(int argc, char **argv)
 {
 	struct err e = { .code = 0 };
 	struct app *a = calloc(1, sizeof(*a));
+	int status;
 
 	if (!a) {
 		fputs("Out of memory\n", stderr);
@@ -23,9 +24,12 @@ int main(int argc, char **argv)
 		app_fail(a, &e);
 		if (a->conf.usage)
 			conf_usage_print(stderr, a->conf.mode);
-		exit(1);
+		app_free(a);
+		return 1;
 	}
 	if (a->conf.action == CONF_ACTION_RUN && a->daemon.child <= 0)
 		app_loop(a);
-	exit(a->status);
+	status = a->status;
+	app_free(a);
+	return status;
 }
