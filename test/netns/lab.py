@@ -107,7 +107,8 @@ class Lab:
         try:
             self.hst, self.peer = self.netns(tag + "h", "hst"), self.netns(tag + "p", "peer")
             for ns in (self.hst, self.peer):  # nobody else is on this link: no second of waiting for each lab
-                ns.sysctl("net.ipv6.conf.default.dad_transmits", 0)
+                ns.sysctl("net.ipv6.conf.all.accept_dad", 0)
+                ns.sysctl("net.ipv6.conf.default.accept_dad", 0)
             self.ip("link", "add", "up0", "netns", self.hst.name, "type", "veth", "peer", "name", "e0", "netns", self.peer.name)
             self.hst.sysctl("net.ipv4.ping_group_range", "0 2147483647")
             self.cc(cc)
