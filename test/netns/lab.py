@@ -174,8 +174,8 @@ class Lab:
 
     def run(self, *argv, check=True, timeout=30, input=None):
         self.note(shlex.join(argv))
-        r = subprocess.run(argv, text=True, capture_output=True, timeout=timeout, input=input, stdin=None if input is not None
-                           else subprocess.DEVNULL)
+        r = subprocess.run(argv, text=True, capture_output=True, timeout=timeout, input=input, env=self.tools.env(),
+                           stdin=None if input is not None else subprocess.DEVNULL)
         if check and r.returncode:
             raise AssertionError(f"{shlex.join(argv)}: exit {r.returncode}: {r.stderr.strip() or r.stdout.strip()}")
         return r
@@ -188,6 +188,7 @@ class Lab:
         kw.setdefault("stdout", subprocess.DEVNULL)
         kw.setdefault("stderr", subprocess.DEVNULL)
         kw.setdefault("stdin", subprocess.DEVNULL)
+        kw.setdefault("env", self.tools.env())
         p = subprocess.Popen(argv, **kw)
         self.procs.append(p)
         return p

@@ -133,8 +133,6 @@ def test_ping(lab, inst, fam):
 @FAM
 def test_iperf3(lab, inst, fam):
     """A real measuring program through a published port, both directions."""
-    if inst.mode != "pid":
-        pytest.skip("one mode is enough for this program")
     srv = inst.ct.spawn("iperf3", "-s", f"-{fam}", "-p", str(inst.tcp))
     listening(inst, "tcp", inst.tcp, fam)
     try:
