@@ -411,7 +411,7 @@ class Inst:
     def gone(self, secs):
         """Wait for the end of the program; returns its exit status (None for a daemon)."""
         until(f"process {self.pid} ends", lambda: not self.alive(), secs)
-        return self.proc.returncode if self.proc.pid == self.pid else None
+        return self.proc.wait(5) if self.proc.pid == self.pid else None
 
     def signal(self, sig):
         signal.pidfd_send_signal(self.pidfd, sig)
