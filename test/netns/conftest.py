@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fixtures of the namespace tests. Needs root (to build labs); the program itself runs as an ordinary user."""
 import os
+import shutil
 import signal
+import tempfile
 
 import pytest
 
@@ -10,9 +12,17 @@ from lab import Lab, Tools
 LIMIT = int(os.environ.get("NETNS_TIMEOUT", "120"))  # seconds for one test, its fixtures included
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
+    if not hasattr(config, "workerinput") and not config.option.basetemp:
+        # pytest's own place keeps three runs and deletes older ones, even if they are still going on beside us
+        config.option.basetemp = config.made_basetemp = tempfile.mkdtemp(prefix="gemelli-pytest-")
     if os.geteuid():
         pytest.exit("the namespace tests build their labs as root: run them as root", 1)
+
+
+def pytest_unconfigure(config):
+    shutil.rmtree(getattr(config, "made_basetemp", "/nonexistent"), ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -106,6 +106,9 @@ class Lab:
         Lab.live.append(self)
         try:
             self.hst, self.peer = self.netns(tag + "h", "hst"), self.netns(tag + "p", "peer")
+            for ns in (self.hst, self.peer):  # nobody else is on this link: no second of waiting for each lab
+                ns.sysctl("net.ipv6.conf.all.accept_dad", 0)
+                ns.sysctl("net.ipv6.conf.default.accept_dad", 0)
             self.ip("link", "add", "up0", "netns", self.hst.name, "type", "veth", "peer", "name", "e0", "netns", self.peer.name)
             self.hst.sysctl("net.ipv4.ping_group_range", "0 2147483647")
             self.cc(cc)
@@ -171,8 +174,8 @@ class Lab:
 
     def run(self, *argv, check=True, timeout=30, input=None):
         self.note(shlex.join(argv))
-        r = subprocess.run(argv, text=True, capture_output=True, timeout=timeout, input=input, stdin=None if input is not None
-                           else subprocess.DEVNULL)
+        r = subprocess.run(argv, text=True, capture_output=True, timeout=timeout, input=input, env=self.tools.env(),
+                           stdin=None if input is not None else subprocess.DEVNULL)
         if check and r.returncode:
             raise AssertionError(f"{shlex.join(argv)}: exit {r.returncode}: {r.stderr.strip() or r.stdout.strip()}")
         return r
@@ -185,6 +188,7 @@ class Lab:
         kw.setdefault("stdout", subprocess.DEVNULL)
         kw.setdefault("stderr", subprocess.DEVNULL)
         kw.setdefault("stdin", subprocess.DEVNULL)
+        kw.setdefault("env", self.tools.env())
         p = subprocess.Popen(argv, **kw)
         self.procs.append(p)
         return p
@@ -407,7 +411,7 @@ class Inst:
     def gone(self, secs):
         """Wait for the end of the program; returns its exit status (None for a daemon)."""
         until(f"process {self.pid} ends", lambda: not self.alive(), secs)
-        return self.proc.returncode if self.proc.pid == self.pid else None
+        return self.proc.wait(5) if self.proc.pid == self.pid else None
 
     def signal(self, sig):
         signal.pidfd_send_signal(self.pidfd, sig)

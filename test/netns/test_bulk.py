@@ -328,7 +328,7 @@ def test_loss(own_lab, fam, to):
     lab, size = own_lab, 32 * MIB
     for ns in (lab.hst, lab.peer):
         ns.run("nft", "-f", "-", input="table inet loss { chain in { type filter hook input priority 0; "
-                                       "iifname != \"lo\" meta l4proto tcp numgen random mod 100 == 0 counter drop\n } }")
+                                       "iifname != \"lo\" meta l4proto tcp numgen random mod 100 == 0 counter drop\n }\n}")
     inst = lab.start()
     ct, lan = pair(lab, inst, fam, "out", L.port())
     src, dst = (ct, lan) if to == "lan" else (lan, ct)
@@ -347,7 +347,7 @@ def test_loss_on_tap(own_lab, fam):
     lab, size = own_lab, 16 * MIB
     inst = lab.start()
     inst.ct.run("nft", "-f", "-", input="table inet loss { chain in { type filter hook input priority 0; "
-                                        "iifname != \"lo\" meta l4proto tcp numgen random mod 100 == 0 counter drop\n } }")
+                                        "iifname != \"lo\" meta l4proto tcp numgen random mod 100 == 0 counter drop\n }\n}")
     ct, lan = pair(lab, inst, fam, "out", L.port())
     task = Task(lambda: (send_bulk(lan, size), lan.shutdown(socket.SHUT_WR)))
     assert recv_bulk(ct) == (size, checksum(size))

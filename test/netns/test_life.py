@@ -244,6 +244,13 @@ def test_tun_refused(lab, how):
     complains(lab.invoke(*CONF, "-q", *target(lab, how), wrap=wrap), "/dev/net/tun", "Permission denied|Operation not permitted")
 
 
+@pytest.mark.parametrize("how", ["command", "pid"])
+def test_tun_without_driver(lab, how):
+    """S04: the node is there and open to all, but no driver is behind it."""
+    wrap = masked(lab, "mount -t tmpfs none /dev/net; mknod /dev/net/tun c 10 254; chmod 666 /dev/net/tun")
+    complains(lab.invoke(*CONF, "-q", *target(lab, how), wrap=wrap), "/dev/net/tun", "No such device")
+
+
 def target(lab, how):
     if how == "command":
         return ["--", "true"]

@@ -6,7 +6,7 @@ import time
 import pytest
 
 import lab as L
-from nsnet import Task, echo, until
+from nsnet import Task, UdpServer, echo, until
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
 WAY = pytest.mark.parametrize("way", ["out", "in"])
@@ -18,19 +18,25 @@ def cpu_seconds(pid):
 
 
 @pytest.mark.heavy
-@FAM
-def test_many_connections_need_little_memory(own_lab, fam):
-    """15,000 open connections: all of them work, each costs at most 1 KiB of our own memory, and their end frees all."""
-    lab, count, p = own_lab, 15000, L.port()
-    srv = lab.peer.spawn(lab.tools.nt, "echo", L.PEER[fam], str(p), stdout=-1)
-    assert srv.stdout.readline() == b"ready\n"
+def test_many_connections_need_little_memory(own_lab):
+    """15,000 open connections, half of them IPv6: all of them work, each costs at most 1 KiB of our own memory, an idle
+    one no time, and their end frees all."""
+    lab, count = own_lab, 15000
     with lab.start(mode="pid") as i:
-        with i.ct.connect(L.PEER[fam], p) as s:  # whatever is made once is there
-            s.sendall(b"x")
-            assert s.recv(1) == b"x"
+        clients = []
+        ports = {fam: L.port() for fam in (4, 6)}
+        for fam, p in ports.items():
+            srv = lab.peer.spawn(lab.tools.nt, "echo", L.PEER[fam], str(p), stdout=-1)
+            assert srv.stdout.readline() == b"ready\n"
+            with i.ct.connect(L.PEER[fam], p) as s:  # whatever is made once is there
+                s.sendall(b"x")
+                assert s.recv(1) == b"x"
         before, fds = i.rss_kib("RssAnon"), len(os.listdir(f"/proc/{i.pid}/fd"))
-        cli = i.ct.spawn(lab.tools.nt, "many", L.PEER[fam], str(p), str(count), stdin=-1, stdout=-1)
-        assert cli.stdout.readline() == b"open=%d failed=0\n" % count
+        for fam, p in ports.items():
+            clients.append(i.ct.spawn(lab.tools.nt, "many", L.PEER[fam], str(p), str(count // 2), stdin=-1, stdout=-1))
+        for cli in clients:
+            assert cli.stdout.readline() == b"open=%d failed=0\n" % (count // 2)
+        assert len(os.listdir(f"/proc/{i.pid}/fd")) >= count, "fewer sockets than connections: nothing was measured"
         grown = i.rss_kib("RssAnon") - before
         print(f"{grown} KiB for {count} connections")
         if not lab.tools.sanitized:
@@ -38,9 +44,10 @@ def test_many_connections_need_little_memory(own_lab, fam):
         now = cpu_seconds(i.pid)
         time.sleep(1)  # that nothing happens has no other sign
         assert cpu_seconds(i.pid) - now < .2, "open connections keep the program busy"
-        cli.kill()
+        for cli in clients:
+            cli.kill()
         until(lambda: f"descriptors back to {fds}, now {len(os.listdir(f'/proc/{i.pid}/fd'))}",
-              lambda: len(os.listdir(f"/proc/{i.pid}/fd")) <= fds + 100, 20, .1)
+              lambda: len(os.listdir(f"/proc/{i.pid}/fd")) <= fds + 100, 30, .1)
 
 
 @FAM
@@ -92,21 +99,19 @@ def test_ports_exhausted(own_lab, fam):
 
 @FAM
 def test_udp_flood_of_flows(own_lab, fam):
-    """D19, U10: thousands of one-shot UDP flows: answered, bounded in descriptors, and everything else works."""
+    """D19, U10: more one-shot UDP flows than descriptors: 400 are answered, the rest does no harm to a connection."""
     lab, p = own_lab, L.port()
-    from nsnet import UdpServer
     with lab.start(wrap=["prlimit", "--nofile=512:512"]) as i, UdpServer(lab.peer.udp(L.PEER[fam], p)), \
             lab.peer.serve(L.PEER[fam], p, echo):
         tcp = i.ct.connect(L.PEER[fam], p)
         answered = 0
-        for n in range(2000):
-            with i.ct.udp(to=(L.PEER[fam], p), timeout=.3 if n > 400 else 3) as s:
+        for n in range(700):
+            with i.ct.udp(to=(L.PEER[fam], p), timeout=.03 if n > 400 else 3) as s:
                 s.send(b"%d" % n)
                 try:
                     answered += s.recv(100) == b"%d" % n
                 except OSError:
-                    if n > 600 and answered < 400:
-                        break
+                    pass
         print(f"{answered} answered")
         assert answered >= 400
         tcp.sendall(b"tcp")
