@@ -147,7 +147,7 @@ struct sk_room fake_sk_room_now(const struct fake_sk_sock *s)
 
 	if (!s->sndbuf)
 		return s->room;
-	return (struct sk_room){ .free = free, .queued = queued, .writable = free && free >= queued / 2 };
+	return (struct sk_room){ .free = free - free / 16, .queued = queued, .writable = free && free >= queued / 2 };
 }
 
 static int fake_sk_finish(struct fake_sk_sock *s, const struct iovec *iov, int cnt)
