@@ -149,8 +149,9 @@ static bool take_data(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		t->ack_due = t->ack_now = true;
 		fin = false;
 	}
-	if (t->sending) {		/* only a link that ignores the rule in port/sk.h gets here */
-		challenge(p, f, DROP_TCP_BUSY);
+	if (t->sending) {		/* the rest of a batch with more pieces than one send takes */
+		t->send_missed = true;
+		env_drop(p->env, DROP_TCP_BUSY);
 		return true;
 	}
 	if (v.len) {
@@ -159,6 +160,7 @@ static bool take_data(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 			if (!flush(p, f, g))
 				return false;
 			if (t->sending || t->refused) {
+				t->send_missed = t->sending;
 				challenge(p, f, DROP_TCP_BUSY);
 				return true;
 			}

@@ -260,6 +260,9 @@ void tcp_host(struct proto *p, struct flow *f, const struct ev_hit *hit)
 		t->sending = false;
 		if (!tcp_sent(p, f, hit->res, t->send_len, t->send_fin))
 			return;
+		if (t->send_missed && !t->refused)
+			ask_again(p, f);
+		t->send_missed = false;
 	}
 	if (mask & EV_OUT && (t->armed || t->refused))
 		writable(p, f);

@@ -38,7 +38,7 @@
 #define TCP_LAZY_TIME	(20 * NS_MS)	/* and never longer than this */
 #define TCP_ACK_DELAY	(2 * NS_MS)	/* how long an ACK may wait for a reply to ride on */
 #define TCP_ACK_SMALL	1024u		/* ... if no more than this is unacknowledged */
-#define TCP_IOV		128		/* pieces of payload in one send */
+#define TCP_IOV		1024		/* pieces of payload in one send: UIO_MAXIOV; a batch of large frames of vhost-user has them */
 
 enum tcp_phase {
 	TCP_PHASE_NEW,
@@ -68,6 +68,7 @@ struct tcp {
 	bool armed;			/* EV_OUT will come */
 	bool sending;			/* a send is under way, of send_len bytes and maybe FIN */
 	bool send_fin;
+	bool send_missed;		/* more came meanwhile, and could not be kept */
 	bool recovering;		/* retransmitting up to `recover` (RFC 6582) */
 	bool rexmit_due;		/* send from una again */
 	bool rtt_timing;
