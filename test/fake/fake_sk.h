@@ -12,7 +12,7 @@
 #include "port/sk.h"
 
 #define FAKE_SK_MAX	128		/* sockets in a life; then -EMFILE */
-#define FAKE_SK_IOV	128		/* pieces of one send */
+#define FAKE_SK_IOV	1024		/* pieces of one send: UIO_MAXIOV */
 #define FAKE_SK_ANY	UINT32_MAX
 
 struct fake_sk_bytes {
@@ -42,7 +42,7 @@ struct fake_sk_sock {
 	int room_err;
 
 	bool pending;			/* a send is under way */
-	struct iovec pend[FAKE_SK_IOV];
+	struct iovec *pend;
 	int pend_cnt;
 
 	bool armed;			/* arm() was called; the test clears it with the event */

@@ -281,6 +281,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	world_init(&z.w, mode & 1, mode & 2, 1000 * NS_S, 6);
 	if (mode & 4)
 		z.w.l2.l2.gives = z.w.l2.l2.takes = 0;
+	z.w.pieces = mode >> 4;
 	if (mode & 8)
 		z.w.l2.split = 100;
 	z.w.fwd.icmp_on = true;

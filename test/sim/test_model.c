@@ -412,6 +412,8 @@ static void setup(struct model *m, uint64_t seed)
 	m->clean = below(m, 2);
 	m->start = (ns_t)below(m, 4000) * NS_S * 1000;
 	world_init(&m->w, below(m, 2), below(m, 2), m->start, 4);
+	m->w.pieces = below(m, 2) ? 1 : 1 + below(m, 16);	/* 64 frames of 16 pieces are one send */
+	m->w.l2.split = below(m, 2) ? 0 : 1 + below(m, 9000);
 	m->key = world_key(&m->w, 40000, 80);
 	m->h = -1;
 	m->edge_known = m->peer_fin = false;
@@ -476,7 +478,7 @@ int main(void)
 {
 	static struct model m;
 	const char *seed = getenv("SIM_SEED"), *base = getenv("SIM_BASE"), *cases = getenv("SIM_CASES");
-	uint64_t from = base ? strtoull(base, NULL, 0) : 1, n = cases ? strtoull(cases, NULL, 0) : 1500, failed = 0;
+	uint64_t from = base ? strtoull(base, NULL, 0) : 1, n = cases ? strtoull(cases, NULL, 0) : 4000, failed = 0;
 
 	if (seed) {
 		m.verbose = true;
