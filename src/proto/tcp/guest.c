@@ -283,7 +283,7 @@ static bool take_syn_rcvd(struct proto *p, struct flow *f, const struct tcp_seg 
 		return true;
 	}
 	establish(p, f);
-	t->wnd = (uint32_t)s->h.wnd << t->ws_guest;
+	t->wnd = (uint32_t)s->h.wnd << (flags & WIRE_TCP_SYN ? 0 : t->ws_guest);	/* RFC 7323 2.2 */
 	t->wnd_max = BYTES_MAX(t->wnd_max, t->wnd);
 	if (flags & WIRE_TCP_SYN) {		/* simultaneous open: its SYN, ACK */
 		t->ack_due = t->ack_now = true;
