@@ -122,7 +122,7 @@ bool tcp_push(struct proto *p, struct flow *f)
 	if (t->fin_sent)		/* nothing follows it: an error then counts at once */
 		t->host_more = false;
 	for (int turn = 0; t->host_more && !t->fin_sent; turn++) {
-		int32_t room = (int32_t)(t->una + t->wnd - t->nxt);
+		int32_t room = (int32_t)(t->una + t->wnd - t->nxt), flight = (int32_t)(t->nxt - t->head);
 		uint32_t want;
 		int r;
 
@@ -130,6 +130,7 @@ bool tcp_push(struct proto *p, struct flow *f)
 			proto_ready(p, f);
 			break;
 		}
+		room = BYTES_MIN(room, (int32_t)TCP_FLIGHT_MAX - flight);
 		if (room <= 0) {
 			if (t->una == t->max)
 				tcp_timer_blocked(p, t);
