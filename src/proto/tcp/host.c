@@ -150,7 +150,7 @@ bool tcp_push(struct proto *p, struct flow *f)
 		t->max = t->nxt;
 		tcp_timer_data_sent(p, t, t->nxt, false);
 		/* a short read emptied the socket: the next bytes come with an event of their own */
-		if ((uint32_t)r < want && !t->host_rdhup && !t->host_err)
+		if ((uint32_t)r < want && !t->host_rdhup && !t->host_err && !t->host_urgent)
 			t->host_more = false;
 	}
 	return true;
@@ -248,7 +248,9 @@ void tcp_host(struct proto *p, struct flow *f, const struct ev_hit *hit)
 	}
 	if (mask & EV_RDHUP)
 		t->host_rdhup = true;
-	if (mask & (EV_IN | EV_RDHUP | EV_HUP))
+	if (mask & EV_PRI)
+		t->host_urgent = true;
+	if (mask & (EV_IN | EV_RDHUP | EV_HUP | EV_PRI))
 		t->host_more = true;
 	if (mask & EV_ERR)
 		t->host_err = t->host_more = true;

@@ -62,6 +62,7 @@ struct tcp {
 
 	bool host_more;			/* the socket may hold data beyond nxt */
 	bool host_rdhup;		/* the peer sent its end: read until 0 */
+	bool host_urgent;		/* there was urgent data: a peek ends at its mark, short of what is there (TCP-49) */
 	bool host_err;			/* the socket failed: pass on what is there, then reset */
 	bool ack_due;			/* the guest is owed an ACK */
 	bool ack_now;			/* ... without delay */
