@@ -358,6 +358,10 @@ static bool verdict(struct model *m)
 		return model_bad(m, "%u bytes were left in the socket: the close is a reset", k->rx.len - k->head);
 	if (m->clean && m->w.drops.cnt[DROP_TCP_BUSY])
 		return model_bad(m, "the kernel did not take what the window offered");
+	fake_l2_refuse_after(&m->w.l2, UINT32_MAX);
+	world_advance(&m->w, 10 * NS_S);
+	if (m->w.flows.cnt || path_next(&m->w.path) != NS_NEVER)
+		return model_bad(m, "something is left when all is over");
 	return true;
 }
 
