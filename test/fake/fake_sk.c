@@ -147,7 +147,7 @@ struct sk_room fake_sk_room_now(const struct fake_sk_sock *s)
 
 	if (!s->sndbuf)
 		return s->room;
-	return (struct sk_room){ .free = free, .queued = queued, .writable = free && free >= queued / 2 };
+	return (struct sk_room){ .free = free - free / 16, .queued = queued, .writable = free && free >= queued / 2 };
 }
 
 static int fake_sk_finish(struct fake_sk_sock *s, const struct iovec *iov, int cnt)
@@ -190,6 +190,7 @@ static int fake_sk_send(struct sk *sk, int h, const struct iovec *iov, int cnt)
 		return fake_sk_finish(s, iov, cnt);
 	s->pending = true;
 	s->pend_cnt = cnt;
+	s->pend = realloc(s->pend, (size_t)cnt * sizeof(*iov));
 	memcpy(s->pend, iov, (size_t)cnt * sizeof(*iov));
 	return -EINPROGRESS;
 }
@@ -271,6 +272,7 @@ void fake_sk_done(struct fake_sk *k)
 	for (int i = 0; i < k->cnt; i++) {
 		free(k->s[i].rx.p);
 		free(k->s[i].tx.p);
+		free(k->s[i].pend);
 	}
 	k->cnt = 0;
 }

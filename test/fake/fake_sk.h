@@ -12,7 +12,7 @@
 #include "port/sk.h"
 
 #define FAKE_SK_MAX	128		/* sockets in a life; then -EMFILE */
-#define FAKE_SK_IOV	128		/* pieces of one send */
+#define FAKE_SK_IOV	1024		/* pieces of one send: UIO_MAXIOV */
 #define FAKE_SK_ANY	UINT32_MAX
 
 struct fake_sk_bytes {
@@ -35,14 +35,14 @@ struct fake_sk_sock {
 
 	struct fake_sk_bytes tx;	/* all that send() ever took */
 	uint32_t take;			/* bytes that it will still take; FAKE_SK_ANY */
-	uint32_t sndbuf;		/* not 0: a send buffer of this size, and room() by what is in it */
+	uint32_t sndbuf;		/* not 0: a send buffer of this size, and room() by what is in it, cautiously */
 	uint32_t drained;		/* bytes of tx that the peer has */
 	int send_err;			/* negative errno for the next sends; 0: none */
 	struct sk_room room;		/* what room() tells */
 	int room_err;
 
 	bool pending;			/* a send is under way */
-	struct iovec pend[FAKE_SK_IOV];
+	struct iovec *pend;
 	int pend_cnt;
 
 	bool armed;			/* arm() was called; the test clears it with the event */

@@ -81,7 +81,7 @@ static void mg_take_ack(struct mg *g, const struct world_seg *s, ns_t now)
 			g->nxt = ack;
 		g->dupacks = 0;
 		g->rto = MG_RTO;
-		g->rto_at = g->una == g->max ? NS_NEVER : now + g->rto;
+		g->rto_at = g->una == g->max || !g->timers ? NS_NEVER : now + g->rto;
 		if (g->recovering && seqno_ge(ack, g->recover))
 			g->recovering = false;
 	} else if (ack == g->una && !s->len && g->una != g->max && wnd == g->last_wnd && !(s->h.flags & WIRE_TCP_FIN) &&

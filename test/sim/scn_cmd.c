@@ -321,6 +321,8 @@ static void cmd_link(struct scn *s)
 		s->w.l2.l2.queue_frames = scn_num(s, scn_next(s));
 	else if (!strcmp(what, "notso"))
 		s->w.l2.l2.gives = s->w.l2.l2.takes = L2_OFF_CSUM;
+	else if (!strcmp(what, "pieces"))
+		s->w.pieces = scn_num(s, scn_next(s));
 	else if (!strcmp(what, "split"))
 		s->w.l2.split = scn_num(s, scn_next(s));
 	else

@@ -146,6 +146,12 @@ static void sk_out(struct scn *s)
 	scn_event(s, EV_OUT);
 }
 
+/* Urgent data is among what the peer sent */
+static void sk_urgent(struct scn *s)
+{
+	scn_event(s, EV_IN | EV_PRI);
+}
+
 static void sk_hup(struct scn *s)
 {
 	scn_event(s, EV_OUT | EV_IN | EV_RDHUP | EV_HUP);
@@ -249,7 +255,7 @@ void scn_socket(struct scn *s)
 		{ "eof", sk_eof }, { "error", sk_error }, { "take", sk_take }, { "room", sk_room }, { "first-room", sk_first_room },
 		{ "out", sk_out }, { "hup", sk_hup }, { "err-event", sk_err_event }, { "stale", sk_stale }, { "late", sk_late },
 		{ "no-connect", sk_no_connect }, { "send-error", sk_send_err }, { "forget", sk_forget }, { "sent", sk_sent },
-		{ "is", sk_is }, { "count", sk_count }, { "peek-max", sk_peek_max },
+		{ "is", sk_is }, { "count", sk_count }, { "peek-max", sk_peek_max }, { "urgent", sk_urgent },
 	};
 	const char *name = scn_next(s);
 

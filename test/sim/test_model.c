@@ -161,6 +161,12 @@ static bool check_ours(struct model *m, const struct world_seg *s)
 	return true;
 }
 
+/* Clean: so large that a writable socket takes a super-frame, as Linux's do */
+static uint32_t sndbuf_of(struct model *m)
+{
+	return (m->clean ? 200000 : 10000) + below(m, 400000);
+}
+
 /* Frames that the path made */
 static bool collect(struct model *m)
 {
@@ -180,10 +186,8 @@ static bool collect(struct model *m)
 		struct flow *f = flow_find(&m->w.flows, &m->key);
 
 		m->h = f ? f->h : -1;
-		if (m->h >= 0 && m->clean)
-			m->w.sk.s[m->h].sndbuf = 300000 + below(m, 500000);
-		else if (m->h >= 0)
-			m->w.sk.s[m->h].sndbuf = 10000 + below(m, 500000);
+		if (m->h >= 0)
+			m->w.sk.s[m->h].sndbuf = sndbuf_of(m);
 		if (m->h >= 0 && m->g.active) {
 			m->ev_mask |= EV_OUT;
 			m->ev_at = m->w.env.now + (ns_t)below(m, 3000000);
@@ -218,7 +222,7 @@ static void peer_turn(struct model *m)
 	m->peer_at = m->w.env.now + (ns_t)below(m, (unsigned)m->peer_pause) + 1;
 	if (!k || !k->open || k->result)
 		return;
-	n = below(m, m->peer_chunk * 2);
+	n = below(m, m->peer_chunk * 2 + m->g.send_total / 200);
 	k->drained += BYTES_MIN(k->tx.len - k->drained, n);
 	n = below(m, m->peer_chunk);
 	n = BYTES_MIN(m->peer_total - m->peer_sent, n);
@@ -354,6 +358,10 @@ static bool verdict(struct model *m)
 		return model_bad(m, "%u bytes were left in the socket: the close is a reset", k->rx.len - k->head);
 	if (m->clean && m->w.drops.cnt[DROP_TCP_BUSY])
 		return model_bad(m, "the kernel did not take what the window offered");
+	fake_l2_refuse_after(&m->w.l2, UINT32_MAX);
+	world_advance(&m->w, 10 * NS_S);
+	if (m->w.flows.cnt || path_next(&m->w.path) != NS_NEVER)
+		return model_bad(m, "something is left when all is over");
 	return true;
 }
 
@@ -364,7 +372,7 @@ static bool run(struct model *m)
 
 	if (!m->g.active) {
 		m->h = fake_sk_accepted(&m->w.sk);
-		m->w.sk.s[m->h].sndbuf = m->clean ? 300000 + below(m, 500000) : 10000 + below(m, 500000);
+		m->w.sk.s[m->h].sndbuf = sndbuf_of(m);
 		tcp_accepted(&m->w.path.p, m->h, &peer, &unset, m->key.guest_port);
 	}
 	for (int i = 0; i < STEPS_MAX; i++) {
@@ -408,6 +416,8 @@ static void setup(struct model *m, uint64_t seed)
 	m->clean = below(m, 2);
 	m->start = (ns_t)below(m, 4000) * NS_S * 1000;
 	world_init(&m->w, below(m, 2), below(m, 2), m->start, 4);
+	m->w.pieces = below(m, 2) ? 1 : 1 + below(m, 16);	/* 64 frames of 16 pieces are one send */
+	m->w.l2.split = below(m, 2) ? 0 : 1 + below(m, 9000);
 	m->key = world_key(&m->w, 40000, 80);
 	m->h = -1;
 	m->edge_known = m->peer_fin = false;
@@ -421,7 +431,7 @@ static void setup(struct model *m, uint64_t seed)
 	m->delay = (ns_t)below(m, 3000000);
 	m->peer_pause = 1 + (ns_t)below(m, 5000000);
 	m->app_pause = 1 + (ns_t)below(m, 5000000);
-	size = 1u << below(m, 19);
+	size = 1u << below(m, chance(m, 50) ? 22 : 18);
 	m->peer_total = below(m, 4) ? below(m, size) : 0;
 	m->peer_chunk = 2 + below(m, 1u << below(m, 18));
 	m->peer_chunk += m->peer_total / 500;
@@ -436,7 +446,7 @@ static void setup(struct model *m, uint64_t seed)
 	g->seg_max = below(m, 2) ? 1400 : 1 + below(m, 60000);
 	g->rbuf = 1024 + below(m, below(m, 2) ? 20000 : 500000);
 	g->rbuf += 8u << g->ws;
-	g->send_total = below(m, 4) ? below(m, 1u << below(m, 19)) : 0;
+	g->send_total = below(m, 4) ? below(m, 1u << below(m, chance(m, 50) ? 22 : 18)) : 0;
 	g->seg_max += g->send_total / 500;
 	g->isn = (uint32_t)rng_u64(&m->rng);
 	mg_start(g);
@@ -472,7 +482,7 @@ int main(void)
 {
 	static struct model m;
 	const char *seed = getenv("SIM_SEED"), *base = getenv("SIM_BASE"), *cases = getenv("SIM_CASES");
-	uint64_t from = base ? strtoull(base, NULL, 0) : 1, n = cases ? strtoull(cases, NULL, 0) : 1500, failed = 0;
+	uint64_t from = base ? strtoull(base, NULL, 0) : 1, n = cases ? strtoull(cases, NULL, 0) : 4000, failed = 0;
 
 	if (seed) {
 		m.verbose = true;

@@ -47,6 +47,7 @@ struct world {
 	uint8_t *batch_buf[L2_BATCH];	/* frames from the guest, until delivered */
 	struct l2_frame batch[L2_BATCH];
 	int batch_cnt;
+	uint32_t pieces;		/* frames of the guest lie in this many pieces of memory; 0 and 1: one */
 	uint32_t read;			/* frames of l2 already looked at */
 	char why[256];			/* what is wrong with a frame */
 };
@@ -138,14 +139,16 @@ static inline uint8_t world_byte(bool to_guest, uint32_t off)
 static inline bool world_batch_raw(struct world *w, const void *p, uint32_t len)
 {
 	struct l2_frame *f = &w->batch[w->batch_cnt];
+	uint32_t pieces = BYTES_MIN(BYTES_MAX(w->pieces, 1u), (uint32_t)L2_IOV_MAX), each = len / pieces;
 
 	if (w->batch_cnt == L2_BATCH)
 		return false;
 	w->batch_buf[w->batch_cnt] = malloc(len ? len : 1);
 	world_check_alloc(w->batch_buf[w->batch_cnt]);
 	memcpy(w->batch_buf[w->batch_cnt], p, len);
-	*f = (struct l2_frame){ .iov_cnt = 1, .len = len };
-	f->iov[0] = (struct iovec){ w->batch_buf[w->batch_cnt], len };
+	*f = (struct l2_frame){ .iov_cnt = pieces, .len = len };
+	for (uint32_t i = 0; i < pieces; i++)
+		f->iov[i] = (struct iovec){ w->batch_buf[w->batch_cnt] + i * each, i + 1 < pieces ? each : len - i * each };
 	w->batch_cnt++;
 	return true;
 }

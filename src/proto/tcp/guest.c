@@ -149,8 +149,9 @@ static bool take_data(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		t->ack_due = t->ack_now = true;
 		fin = false;
 	}
-	if (t->sending) {		/* only a link that ignores the rule in port/sk.h gets here */
-		challenge(p, f, DROP_TCP_BUSY);
+	if (t->sending) {		/* the rest of a batch with more pieces than one send takes */
+		t->send_missed = true;
+		env_drop(p->env, DROP_TCP_BUSY);
 		return true;
 	}
 	if (v.len) {
@@ -159,6 +160,7 @@ static bool take_data(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 			if (!flush(p, f, g))
 				return false;
 			if (t->sending || t->refused) {
+				t->send_missed = t->sending;
 				challenge(p, f, DROP_TCP_BUSY);
 				return true;
 			}
@@ -281,7 +283,7 @@ static bool take_syn_rcvd(struct proto *p, struct flow *f, const struct tcp_seg 
 		return true;
 	}
 	establish(p, f);
-	t->wnd = (uint32_t)s->h.wnd << t->ws_guest;
+	t->wnd = (uint32_t)s->h.wnd << (flags & WIRE_TCP_SYN ? 0 : t->ws_guest);	/* RFC 7323 2.2 */
 	t->wnd_max = BYTES_MAX(t->wnd_max, t->wnd);
 	if (flags & WIRE_TCP_SYN) {		/* simultaneous open: its SYN, ACK */
 		t->ack_due = t->ack_now = true;

@@ -122,7 +122,7 @@ bool tcp_push(struct proto *p, struct flow *f)
 	if (t->fin_sent)		/* nothing follows it: an error then counts at once */
 		t->host_more = false;
 	for (int turn = 0; t->host_more && !t->fin_sent; turn++) {
-		int32_t room = (int32_t)(t->una + t->wnd - t->nxt);
+		int32_t room = (int32_t)(t->una + t->wnd - t->nxt), flight = (int32_t)(t->nxt - t->head);
 		uint32_t want;
 		int r;
 
@@ -130,6 +130,7 @@ bool tcp_push(struct proto *p, struct flow *f)
 			proto_ready(p, f);
 			break;
 		}
+		room = BYTES_MIN(room, (int32_t)TCP_FLIGHT_MAX - flight);
 		if (room <= 0) {
 			if (t->una == t->max)
 				tcp_timer_blocked(p, t);
@@ -149,7 +150,7 @@ bool tcp_push(struct proto *p, struct flow *f)
 		t->max = t->nxt;
 		tcp_timer_data_sent(p, t, t->nxt, false);
 		/* a short read emptied the socket: the next bytes come with an event of their own */
-		if ((uint32_t)r < want && !t->host_rdhup && !t->host_err)
+		if ((uint32_t)r < want && !t->host_rdhup && !t->host_err && !t->host_urgent)
 			t->host_more = false;
 	}
 	return true;
@@ -247,7 +248,9 @@ void tcp_host(struct proto *p, struct flow *f, const struct ev_hit *hit)
 	}
 	if (mask & EV_RDHUP)
 		t->host_rdhup = true;
-	if (mask & (EV_IN | EV_RDHUP | EV_HUP))
+	if (mask & EV_PRI)
+		t->host_urgent = true;
+	if (mask & (EV_IN | EV_RDHUP | EV_HUP | EV_PRI))
 		t->host_more = true;
 	if (mask & EV_ERR)
 		t->host_err = t->host_more = true;
@@ -260,6 +263,9 @@ void tcp_host(struct proto *p, struct flow *f, const struct ev_hit *hit)
 		t->sending = false;
 		if (!tcp_sent(p, f, hit->res, t->send_len, t->send_fin))
 			return;
+		if (t->send_missed && !t->refused)
+			ask_again(p, f);
+		t->send_missed = false;
 	}
 	if (mask & EV_OUT && (t->armed || t->refused))
 		writable(p, f);

@@ -28,6 +28,7 @@
 #define TCP_SYN_RETRIES	7		/* LIM-6 */
 #define TCP_QUIET	(2 * NS_S)	/* how long a lost last ACK can be repeated */
 #define TCP_DUPACKS	3		/* RFC 5681 3.2 */
+#define TCP_FLIGHT_MAX	(15u << 20)	/* most in flight to the guest: a peek can step over 16 MiB where SO_PEEK_OFF is missing */
 #define TCP_TURN	16		/* super-frames that one flow sends before others get their turn */
 /* Acknowledged bytes may wait a little in the host socket, which saves a call per reply of a request-response flow. The
  * kernel charges a whole socket buffer until its last byte is gone, so that is for runs of small segments only, ...
@@ -38,7 +39,7 @@
 #define TCP_LAZY_TIME	(20 * NS_MS)	/* and never longer than this */
 #define TCP_ACK_DELAY	(2 * NS_MS)	/* how long an ACK may wait for a reply to ride on */
 #define TCP_ACK_SMALL	1024u		/* ... if no more than this is unacknowledged */
-#define TCP_IOV		128		/* pieces of payload in one send */
+#define TCP_IOV		1024		/* pieces of payload in one send: UIO_MAXIOV; a batch of large frames of vhost-user has them */
 
 enum tcp_phase {
 	TCP_PHASE_NEW,
@@ -61,6 +62,7 @@ struct tcp {
 
 	bool host_more;			/* the socket may hold data beyond nxt */
 	bool host_rdhup;		/* the peer sent its end: read until 0 */
+	bool host_urgent;		/* there was urgent data: a peek ends at its mark, short of what is there (TCP-49) */
 	bool host_err;			/* the socket failed: pass on what is there, then reset */
 	bool ack_due;			/* the guest is owed an ACK */
 	bool ack_now;			/* ... without delay */
@@ -68,6 +70,7 @@ struct tcp {
 	bool armed;			/* EV_OUT will come */
 	bool sending;			/* a send is under way, of send_len bytes and maybe FIN */
 	bool send_fin;
+	bool send_missed;		/* more came meanwhile, and could not be kept */
 	bool recovering;		/* retransmitting up to `recover` (RFC 6582) */
 	bool rexmit_due;		/* send from una again */
 	bool rtt_timing;

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Life of a TCP flow, as far as scenarios (test/sim) don't show it: what is
+ * freed, with which end, targets on the host, errors of the socket table, the
+ * end of the guest.
+ */
+#include "rig_tcp.h"
+
+static struct tcp_seg syn_of(void)
+{
+	return (struct tcp_seg){ .h = { .sport = 40000, .dport = 80, .seq = RIG_ISN, .wnd = 1000, .flags = WIRE_TCP_SYN },
+				 .next = FLOW_NONE };
+}
+
+/* Every way to end a flow frees it, its timer and its socket */
+static void test_ends(void **state)
+{
+	struct rig *r = *state;
+	void (*const end[])(struct proto *, struct flow *) = { tcp_reset, tcp_abort };
+
+	for (size_t i = 0; i < BYTES_COUNT(end); i++) {
+		struct fake_sk_sock *k;
+
+		rig_open(r, true);
+		k = rig_sock(r);
+		proto_ready(&r->p, r->f);
+		r->p.flow_gone = false;
+		end[i](&r->p, r->f);
+		assert_int_equal(r->flows.cnt, 0);
+		assert_false(k->open);
+		assert_int_equal(k->how, SK_END_RESET);
+		assert_int_equal(r->p.ready_first, FLOW_NONE);
+		assert_int_equal(twheel_next(&r->tw), NS_NEVER);
+		assert_true(r->p.flow_gone);
+		assert_int_equal(r->l2.cnt, end[i] == tcp_reset ? 1 : 0);
+		fake_l2_clear(&r->l2);
+	}
+}
+
+/* ISNs differ by tuple and grow with time (RFC 6528) */
+static void test_isn(void **state)
+{
+	struct rig *r = *state;
+	uint32_t first, second;
+
+	rig_open(r, true);
+	first = r->t->iss;
+	tcp_abort(&r->p, r->f);
+	r->env.now += 4096 * 1000;
+	rig_open(r, true);
+	assert_int_equal(r->t->iss - first, 1000);
+	tcp_abort(&r->p, r->f);
+	r->key.guest_port++;
+	rig_open(r, true);
+	second = r->t->iss;
+	assert_int_not_equal(second - first, 1000);
+	tcp_abort(&r->p, r->f);
+	r->key.guest_port--;
+	r->env.key.k[0]++;
+	rig_open(r, true);
+	assert_int_not_equal(r->t->iss - first, 1000);
+}
+
+/* Where the host connects to, and from */
+static void test_target(void **state)
+{
+	struct rig *r = *state;
+	struct fwd_family_set *set = &r->fwd.f[fwd_family_of(&r->key.far)];
+	const struct tcp_seg s = syn_of();
+	bool v4 = inaddr_is_v4(&r->key.far);
+
+	set->outbound = rig_addr(v4 ? "203.0.113.9" : "2001:db8:9::9");
+	set->host_loopback = rig_addr(v4 ? "192.0.2.1" : "2001:db8::1");
+	set->scope = 3;
+	tcp_guest_new(&r->p, &r->key, &s);
+	assert_true(inaddr_eq(&r->sk.s[0].to.a, &r->key.far));
+	assert_int_equal(r->sk.s[0].to.port, 80);
+	assert_int_equal(r->sk.s[0].to.scope, 0);
+	assert_true(inaddr_eq(&r->sk.s[0].from, &set->outbound));
+	r->key.far = set->host_loopback;
+	tcp_guest_new(&r->p, &r->key, &s);
+	assert_true(inaddr_is_loopback(&r->sk.s[1].to.a));
+	assert_true(inaddr_is_unset(&r->sk.s[1].from));		/* no other source reaches loopback */
+	if (!v4) {
+		r->key.far = rig_addr("fe80::99");
+		tcp_guest_new(&r->p, &r->key, &s);
+		assert_int_equal(r->sk.s[2].to.scope, 3);
+	}
+}
+
+/* The socket table refuses to discard: the stream can't go on */
+static void test_drop_fails(void **state)
+{
+	struct rig *r = *state;
+
+	rig_open(r, true);
+	r->t->fin_sent = false;
+	r->t->una = r->t->nxt = r->t->max = r->t->iss + 1 + 5000;	/* more than there is */
+	assert_false(tcp_discard(&r->p, r->f, true));
+	assert_int_equal(r->flows.cnt, 0);
+}
+
+/* Ports and peers that can't be told to the guest */
+static void test_accept_refused(void **state)
+{
+	static const struct inaddr unset;
+	struct rig *r = *state;
+	struct sk_addr peer = { .a = r->key.far, .port = 0 };
+	int h = fake_sk_accepted(&r->sk);
+
+	assert_int_equal(tcp_accepted(&r->p, h, &peer, &r->key.guest, 40000), -EADDRNOTAVAIL);
+	assert_false(r->sk.s[h].open);
+	assert_int_equal(r->sk.s[h].how, SK_END_RESET);
+	peer.port = 80;
+	h = fake_sk_accepted(&r->sk);
+	assert_int_equal(tcp_accepted(&r->p, h, &peer, &unset, 40000), -EADDRNOTAVAIL);	/* no address of the guest is known */
+	assert_false(r->sk.s[h].open);
+	assert_int_equal(r->drops.cnt[DROP_TCP_NO_GUEST], 2);
+	h = fake_sk_accepted(&r->sk);
+	assert_int_equal(tcp_accepted(&r->p, h, &peer, &r->key.guest, 40000), 0);
+	assert_true(r->sk.s[h].open && r->sk.s[h].watched);
+	assert_non_null(flow_find(&r->flows, &r->key));
+	h = fake_sk_accepted(&r->sk);
+	assert_int_equal(tcp_accepted(&r->p, h, &peer, &r->key.guest, 40000), -EADDRINUSE);
+	assert_false(r->sk.s[h].open);
+	assert_int_equal(r->flows.cnt, 1);
+}
+
+/* Its namespace is gone: the kernel finishes sending, unread data or not */
+static void test_guest_gone(void **state)
+{
+	struct rig *r = *state;
+	struct tcp_seg s = { .h = { .flags = WIRE_TCP_ACK | WIRE_TCP_FIN, .wnd = 1000 }, .next = FLOW_NONE };
+	int h;
+
+	rig_open(r, true);
+	h = r->f->h;
+	assert_true(tcp_draining(r->f));
+	fake_sk_feed(&r->sk, h, "unread", 6);
+	tcp_guest_gone(&r->p, r->f);
+	assert_int_equal(r->sk.s[h].how, SK_END_GRACEFUL);
+	assert_int_equal(r->sk.s[h].head, 6);		/* else the kernel would send a reset */
+	assert_int_equal(r->flows.cnt, 0);
+
+	rig_open(r, true);
+	h = r->f->h;
+	s.h.seq = r->t->rcv_nxt;
+	s.h.ack = r->t->una;
+	tcp_guest(&r->p, r->f, &s, 0);
+	assert_false(tcp_draining(r->f));
+	fake_sk_feed(&r->sk, h, "unread", 6);
+	tcp_guest_gone(&r->p, r->f);
+	assert_int_equal(r->sk.s[h].how, SK_END_GRACEFUL);
+	assert_int_equal(r->sk.s[h].head, 6);		/* else the kernel would send a reset */
+	assert_int_equal(r->sk.s[h].shuts, 1);
+	assert_int_equal(r->flows.cnt, 0);
+	assert_int_equal(r->l2.cnt, 1);			/* the ACK of its FIN, nothing afterwards */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RIG_BOTH(test_ends), RIG_BOTH(test_isn), RIG_BOTH(test_target), RIG_BOTH(test_drop_fails),
+		RIG_BOTH(test_accept_refused), RIG_BOTH(test_guest_gone),
+	};
+
+	return cmocka_run_group_tests_name("proto/tcp/conn", tests, NULL, NULL);
+}
