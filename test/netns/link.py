@@ -97,9 +97,6 @@ class LinkLab(L.Lab):
         self.setup()
         self.inst = self.start(mode="pid", mtu=self.mtu)
         mid, tap = self.inst.ct, self.inst.tap
-        addrs = {fam: re.search(rf"inet{'6' if fam == 6 else ''} (\S+)",
-                                self.out(*mid.prefix, "ip", f"-{fam}", "addr", "show", "dev", tap, "scope", "global")).group(1)
-                 for fam in (4, 6)}
         mac = self._mac(mid, tap)
         self.app = self.netns(self.hst.name + "g", "gst")
         self.undo.append(self.app.close)
@@ -111,8 +108,8 @@ class LinkLab(L.Lab):
             mid.sysctl(f"net.ipv6.conf.{name}.disable_ipv6", 1)
         self.batch(mid, f"link set {tap} master br0", f"link set tlb mtu {self.mtu}", "link set tlb master br0",
                    *[f"link set {name} up" for name in (tap, "tlb", "br0")])
-        self.batch(self.app, f"link set eth0 address {mac}", f"link set eth0 mtu {self.mtu}", f"addr add {addrs[4]} dev eth0",
-                   f"addr add {addrs[6]} dev eth0 nodad", "link set eth0 up", f"route add default via {L.GW[4]} dev eth0 onlink")
+        self.batch(self.app, f"link set eth0 address {mac}", f"link set eth0 mtu {self.mtu}", f"addr add {L.HST[4]}/24 dev eth0",
+                   f"addr add {L.HST[6]}/64 dev eth0 nodad", "link set eth0 up", f"route add default via {L.GW[4]} dev eth0 onlink")
         until("our MAC", self._learn)
         self.batch(self.app, f"-6 route add default via {L.GW[6]} dev eth0 onlink")
         self._quiet(self.app, "eth0", [L.GW[4], L.GW[6]], self.our_mac)
