@@ -86,3 +86,12 @@ def pytest_runtest_makereport(item, call):
             for inst in lab.insts:
                 if inst.stderr():
                     rep.sections.append((f"output of program {inst.pid}", inst.stderr()[-3000:]))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Figures that tests left with record_property("figure", text)."""
+    found = [v for rep in terminalreporter.getreports("passed") if rep.when == "call" for k, v in rep.user_properties if k == "figure"]
+    if found:
+        terminalreporter.section("figures")
+        for text in sorted(found):
+            terminalreporter.write_line(text)
