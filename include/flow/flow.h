@@ -21,7 +21,7 @@
 
 #define FLOW_MAX	131071		/* LIM-1 */
 #define FLOW_NONE	UINT32_MAX
-#define FLOW_BODY_LEN	320		/* bytes; each protocol asserts that it fits. Sum with struct flow: below 1 KiB */
+#define FLOW_BODY_LEN	448		/* bytes; each protocol asserts that it fits. Sum with struct flow: below 1 KiB */
 
 enum flow_proto { FLOW_FREE, FLOW_TCP, FLOW_UDP, FLOW_PING };
 

@@ -36,9 +36,10 @@
 	X(TCP_NO_FLOW,		"TCP segment without a flow, answered with RST") \
 	X(TCP_WINDOW,		"TCP segment outside the window") \
 	X(TCP_OLD,		"TCP segment with old data only") \
-	X(TCP_GAP,		"TCP segment ahead of a gap") \
+	X(TCP_GAP,		"TCP segment ahead of a gap, with no place to keep it") \
 	X(TCP_BUSY,		"TCP payload that the host socket did not take") \
 	X(TCP_ACK_UNSENT,	"TCP acknowledgement of data never sent") \
+	X(TCP_PAWS,		"TCP segment with an old timestamp, or none") \
 	X(TCP_RST_SEQ,		"TCP reset outside the exact sequence") \
 	X(TCP_SYN_LATE,		"TCP SYN on an open connection") \
 	X(TCP_FLAGS,		"TCP segment with impossible flags for the state") \

@@ -14,6 +14,7 @@
 
 struct udp_settings;
 struct proto_reasm;
+struct tcp_pool;
 
 /* Scratch memory: slots for the largest datagram, or run of them (UDP_GRO). Only what arrives touches it, so pages mapped
  * and never used cost nothing. The stride spreads the slots' beginnings over the cache's sets.
@@ -30,6 +31,7 @@ struct proto {
 	struct flow_tab *flows;
 	struct fwd *fwd;
 	const struct udp_settings *udp;
+	struct tcp_pool *tcp_pool;		/* app's; NULL: segments ahead of a gap are dropped */
 	struct proto_reasm *reasm;		/* app's, zeroed; NULL: fragments are dropped */
 	uint8_t *scratch;			/* PROTO_SCRATCH_LEN bytes, app's: datagrams on their way through one call */
 	uint32_t ready_first, ready_last;	/* flows that gave up the turn with work left (path); FLOW_NONE: none */

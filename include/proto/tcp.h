@@ -10,6 +10,21 @@
 #include "proto/proto.h"
 #include "wire/tcp.h"
 
+/* Payload from the guest that can't be passed on yet: ahead of a gap, or refused by a full socket. One pool for all
+ * flows, in app's memory; a flow holds at most TCP_POOL_FLOW of its blocks.
+ */
+#define TCP_POOL_BLOCK	8192u		/* bytes, of which some are the block's own: a few segments, or an eighth of a super-frame */
+#define TCP_POOL_CNT	2048u		/* 16 MiB; pages never used cost nothing */
+#define TCP_POOL_FLOW	512u		/* 4 MiB: what a window usually opens to (net.ipv4.tcp_wmem[2]) */
+#define TCP_POOL_LEN	((size_t)TCP_POOL_BLOCK * TCP_POOL_CNT)
+
+struct tcp_pool {			/* all zero with MEM set: empty */
+	uint8_t *mem;			/* TCP_POOL_LEN bytes, aligned to 8; NULL: nothing is kept */
+	uint32_t free_head;		/* chain of blocks given back, index + 1; 0: none */
+	uint32_t fresh;			/* blocks from here on were never used */
+	uint32_t used;
+};
+
 struct tcp_seg {			/* a segment from the guest */
 	struct wire_tcp h;
 	struct view data;

@@ -57,6 +57,9 @@ struct app {
 	struct drops drops;
 	struct flow_tab flows;
 	struct udp_settings udp;
+	struct tcp_pool tcp_pool;
+	struct proto_reasm *reasm;
+	uint8_t *scratch;
 	struct l2_tap tap;
 	struct l2_pcap pcap;
 	struct sk_host sk;

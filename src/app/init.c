@@ -87,6 +87,14 @@ static int identity(const struct app *a, struct box_identity *ret, struct err *e
 	return box_identity_decide(text, ret, e);
 }
 
+/* Memory that costs nothing until it is touched; NULL: none */
+static void *map_zeroed(size_t len)
+{
+	void *mem = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return mem == MAP_FAILED ? NULL : mem;
+}
+
 /* Engine, sockets, tables: what needs no namespace */
 static int rooms_init(struct app *a, struct err *e)
 {
@@ -106,12 +114,11 @@ static int rooms_init(struct app *a, struct err *e)
 		r = sk_host_open(&a->sk, a->ev, &set, e);
 	if (r)
 		return r;
-	mem = mmap(NULL, flow_tab_size(FLOW_MAX), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	a->path.p.scratch = mmap(NULL, PROTO_SCRATCH_LEN, PROT_READ | PROT_WRITE,
-				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	a->path.p.reasm = mmap(NULL, sizeof(*a->path.p.reasm), PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (mem == MAP_FAILED || a->path.p.scratch == MAP_FAILED || a->path.p.reasm == MAP_FAILED)
+	mem = map_zeroed(flow_tab_size(FLOW_MAX));
+	a->scratch = map_zeroed(PROTO_SCRATCH_LEN);
+	a->reasm = map_zeroed(sizeof(*a->reasm));
+	a->tcp_pool.mem = map_zeroed(TCP_POOL_LEN);
+	if (!mem || !a->scratch || !a->reasm || !a->tcp_pool.mem)
 		return err_set(e, -ENOMEM, "Out of memory for the flow table");
 	if (getrandom(&a->env.key, sizeof(a->env.key), 0) != sizeof(a->env.key) ||
 	    getrandom(&hkey, sizeof(hkey), 0) != sizeof(hkey) || getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
@@ -284,8 +291,6 @@ static int watches_init(struct app *a, struct err *e)
 
 static void path_wire(struct app *a)
 {
-	struct proto_reasm *reasm = a->path.p.reasm;
-	uint8_t *scratch = a->path.p.scratch;
 	struct svc svc = {
 		.nd_on = !a->conf.no_ndp || a->conf.config_net,	/* what we configured needs neighbours resolved */
 		.ra_on = !a->conf.no_ra && !a->conf.config_net,
@@ -302,8 +307,9 @@ static void path_wire(struct app *a)
 	a->env.our_mac = a->conf.our_mac;
 	twheel_init(&a->tw, a->env.now);
 	path_init(&a->path, &a->env, &a->flows, &a->fwd, &svc);
-	a->path.p.scratch = scratch;
-	a->path.p.reasm = reasm;
+	a->path.p.scratch = a->scratch;
+	a->path.p.reasm = a->reasm;
+	a->path.p.tcp_pool = &a->tcp_pool;
 	a->path.p.udp = &a->udp;
 	if (a->ns_done.has_linklocal)
 		a->fwd.f[FWD_V6].seen_ll = a->ns_done.linklocal;

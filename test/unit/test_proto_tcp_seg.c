@@ -72,7 +72,8 @@ static void test_syn(void **state)
 	h = only(r);
 	assert_int_equal(h.seq, r->t->iss);
 	assert_int_equal(h.ack, 0);
-	assert_true(h.has_mss && h.has_ws && !h.has_sack_ok && !h.has_ts);
+	assert_true(h.has_mss && h.has_ws && h.has_sack_ok && h.has_ts);
+	assert_int_equal(h.ts_ecr, 0);
 	assert_int_equal(h.mss, 1500 - hdrs);
 	assert_int_equal(h.ws, TCP_WS_OURS);
 	assert_int_equal(h.wnd, 65535);
@@ -80,11 +81,13 @@ static void test_syn(void **state)
 	assert_true(tcp_emit_syn(&r->p, r->f));
 	h = only(r);
 	assert_int_equal(h.ack, RIG_ISN + 1);
-	assert_false(h.has_ws);					/* the guest did not offer it */
-	r->t->guest_has_ws = true;
+	assert_false(h.has_ws || h.has_sack_ok || h.has_ts);	/* the guest offered none of them */
+	r->t->guest_has_ws = r->t->sack_on = r->t->ts_on = true;
+	r->t->ts_recent = 77;
 	assert_true(tcp_emit_syn(&r->p, r->f));
 	h = only(r);
-	assert_true(h.has_ws);
+	assert_true(h.has_ws && h.has_sack_ok && h.has_ts);
+	assert_int_equal(h.ts_ecr, 77);
 }
 
 static void test_descriptor(void **state)

@@ -16,6 +16,7 @@ void tcp_init(struct proto *p, struct flow *f)
 	t->iss = (uint32_t)hash_sip(&p->env->key, &f->key, sizeof(f->key)) + (uint32_t)(p->env->now >> 12);
 	t->una = t->nxt = t->max = t->recover = t->iss;
 	t->head = t->iss + 1;
+	t->ts_off = (uint32_t)(hash_sip(&p->env->key, &f->key, sizeof(f->key)) >> 32);	/* tells nothing of our uptime (RFC 7323 5.4) */
 	t->rto = TCP_RTO_INIT;
 	t->rto_at = t->ack_at = t->drop_at = NS_NEVER;
 	t->ws_ours = TCP_WS_OURS;
@@ -31,6 +32,12 @@ void tcp_take_syn(struct proto *p, struct flow *f, const struct wire_tcp *h)
 	mss = BYTES_MIN(BYTES_MAX(mss, TCP_MSS_MIN), L2_IP_MAX - hdrs);
 	/* never above what fits our own MTU: the link's frames end there */
 	t->mss = (uint16_t)BYTES_MIN(mss, p->env->l2->mtu - hdrs);
+	t->ts_on = h->has_ts;
+	t->ts_recent = h->has_ts ? h->ts_val : 0;
+	t->sack_on = h->has_sack_ok;
+	/* options take their room from every segment, however small (RFC 6691) */
+	if (t->ts_on)
+		t->mss = (uint16_t)BYTES_MAX(t->mss - (int)TCP_TS_LEN, 1);
 	t->guest_has_ws = h->has_ws;
 	t->ws_guest = h->has_ws ? BYTES_MIN(h->ws, TCP_WS_MAX) : 0;
 	if (!h->has_ws)
@@ -44,6 +51,7 @@ void tcp_take_syn(struct proto *p, struct flow *f, const struct wire_tcp *h)
 
 static void close_socket(struct proto *p, struct flow *f, enum sk_end how)
 {
+	tcp_kept_free(p, f);
 	if (f->h >= 0)
 		p->env->sk->ops->close(p->env->sk, f->h, how);
 	f->h = -1;

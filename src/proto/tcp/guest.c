@@ -4,7 +4,8 @@
  * handed to the host socket. The payload of all segments of a batch goes out by
  * one send. What the kernel accepted is acknowledged, nothing else is.
  *
- * Segments ahead of a gap are not kept: the guest sends them again.
+ * Segments ahead of a gap wait in the pool (kept.c), as does what a full socket
+ * refused: the guest need not send either again.
  */
 #include "tcp_priv.h"
 
@@ -34,14 +35,20 @@ bool tcp_sent(struct proto *p, struct flow *f, int r, uint32_t len, bool fin)
 	}
 	t->rcv_nxt += (uint32_t)BYTES_MAX(r, 0);
 	t->guest_data_at = p->env->now;
+	tcp_kept_drop(p, f, t->rcv_nxt);
 	if (BYTES_MAX(r, 0) < (int)len) {
-		env_drop(p->env, DROP_TCP_BUSY);
-		t->refused = t->ack_now = true;
+		if (!t->tail_kept) {
+			env_drop(p->env, DROP_TCP_BUSY);
+			t->refused = true;
+		}
+		t->tail_kept = false;
+		t->ack_now = true;
 		if (!t->armed) {
 			t->armed = true;
 			p->env->sk->ops->arm(p->env->sk, f->h);
 		}
 	} else if (fin) {
+		t->kept_fin = false;
 		t->rcv_nxt++;
 		if (seqno_lt(t->rcv_edge, t->rcv_nxt))
 			t->rcv_edge = t->rcv_nxt;
@@ -51,6 +58,38 @@ bool tcp_sent(struct proto *p, struct flow *f, int r, uint32_t len, bool fin)
 	t->ack_due = true;
 	tcp_win_update(p, f);
 	return true;
+}
+
+/* Kept data that continues behind what is gathered, and the FIN behind that */
+static void gather_kept(struct proto *p, struct flow *f, struct gather *g)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t len;
+
+	if (t->kept_head) {
+		g->cnt += tcp_kept_iov(p, f, t->rcv_nxt + g->len, g->iov + g->cnt, TCP_IOV - g->cnt, &len);
+		g->len += len;
+	}
+	if (t->kept_fin && t->kept_fin_seq == t->rcv_nxt + g->len)
+		g->fin = true;
+}
+
+static void keep_fin(struct tcp *t, uint32_t seq)
+{
+	t->kept_fin = true;
+	t->kept_fin_seq = seq;
+}
+
+/* The kernel took only R of LEN bytes: the rest waits with us, where it can, until the socket is writable */
+static void keep_tail(struct proto *p, struct flow *f, const struct gather *g, uint32_t r, uint32_t len, bool fin)
+{
+	struct tcp *t = tcp_of(f);
+	struct view v = view_of(g->iov, len);
+
+	view_skip(&v, r);
+	t->tail_kept = tcp_kept_add(p, f, t->rcv_nxt + r, &v);
+	if (t->tail_kept && fin)
+		keep_fin(t, t->rcv_nxt + len);
 }
 
 /* Hand over what is gathered. False: the flow is gone. */
@@ -68,6 +107,8 @@ static bool flush(struct proto *p, struct flow *f, struct gather *g)
 	g->fin = false;
 	if (len)
 		r = p->env->sk->ops->send(p->env->sk, f->h, g->iov, cnt);
+	if (r == -EAGAIN || (r >= 0 && (uint32_t)r < len))
+		keep_tail(p, f, g, (uint32_t)BYTES_MAX(r, 0), len, fin);
 	if (r == -EINPROGRESS) {
 		t->sending = true;
 		t->send_len = len;
@@ -77,12 +118,53 @@ static bool flush(struct proto *p, struct flow *f, struct gather *g)
 	return tcp_sent(p, f, r, len, fin);
 }
 
+bool tcp_pass_kept(struct proto *p, struct flow *f)
+{
+	struct gather g;
+
+	g.cnt = 0;
+	g.len = 0;
+	g.fin = false;
+	if (!tcp_of(f)->sending)
+		gather_kept(p, f, &g);
+	return flush(p, f, &g);
+}
+
+/* A new ACK: queue, timers, and the state of a repair */
+static bool ack_news(struct proto *p, struct flow *f, const struct tcp_seg *s)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t ack = s->h.ack;
+
+	t->una = ack;
+	if (seqno_lt(t->nxt, ack))
+		t->nxt = ack;
+	if (t->fin_sent && ack == t->fin_seq + 1)
+		t->fin_acked = true;
+	t->dupacks = 0;
+	tcp_sack_trim(t);
+	if (t->ts_on && s->h.has_ts)
+		tcp_timer_echo(p, t, s->h.ts_ecr);
+	if (t->recovering) {
+		/* Eifel (RFC 3522): what fills the hole was sent before we sent it again, so nothing was lost */
+		bool spurious = t->ts_on && s->h.has_ts && s->h.ts_ecr && seqno_lt(s->h.ts_ecr, t->rexmit_ts);
+
+		t->recovering = seqno_lt(ack, t->recover) && !spurious;
+		/* NewReno (RFC 6582 3.2): a partial ACK shows the next hole, unless it lies in what was just sent again: then
+		 * the ACK for the rest of that is on its way
+		 */
+		t->rexmit_due = t->recovering && seqno_ge(ack, t->rexmit_end);
+	}
+	tcp_timer_acked(p, t);
+	return tcp_discard(p, f, false);
+}
+
 /* RTT, window and queue after an acceptable ACK */
 static bool take_ack(struct proto *p, struct flow *f, const struct tcp_seg *s)
 {
 	struct tcp *t = tcp_of(f);
 	uint32_t ack = s->h.ack, wnd = (uint32_t)s->h.wnd << t->ws_guest, old_wnd = t->wnd;
-	bool in_flight = t->una != t->max;
+	bool in_flight = t->una != t->max, news;
 
 	t->retries = 0;
 	/* News also comes with a new ACK in data sent again, whose sequence is older than that of data ahead of a gap */
@@ -93,34 +175,53 @@ static bool take_ack(struct proto *p, struct flow *f, const struct tcp_seg *s)
 		t->wl1 = s->h.seq;
 		t->wl2 = ack;
 		/* a guest short of memory announces 0 and drops what is on its way (TCP-55): send it again at once */
-		if (!old_wnd && wnd && in_flight && ack == t->una) {
-			t->recovering = t->rexmit_due = true;
-			t->recover = t->max;
-		}
+		if (!old_wnd && wnd && in_flight && ack == t->una)
+			tcp_recover(p, t);
 	}
+	news = t->sack_on && tcp_sack_take(t, &s->h);
 	if (seqno_gt(ack, t->una)) {
-		t->una = ack;
-		if (seqno_lt(t->nxt, ack))
-			t->nxt = ack;
-		if (t->fin_sent && ack == t->fin_seq + 1)
-			t->fin_acked = true;
-		t->dupacks = 0;
-		tcp_timer_acked(p, t);
-		if (t->recovering) {
-			/* NewReno (RFC 6582 3.2): a partial ACK shows the next hole */
-			t->recovering = seqno_lt(ack, t->recover);
-			/* ... unless it lies in what was just sent again: then the ACK for the rest of that is on its way */
-			t->rexmit_due = t->recovering && seqno_ge(ack, t->rexmit_end);
-		}
-		return tcp_discard(p, f, false);
-	}
-	if (ack == t->una && in_flight && !s->data.len && !(s->h.flags & WIRE_TCP_FIN) && wnd == old_wnd &&
-	    !t->recovering && ++t->dupacks == TCP_DUPACKS && ack != t->recover) {
+		if (!ack_news(p, f, s))
+			return false;
+	} else if (ack == t->una && in_flight && !s->data.len && !(s->h.flags & WIRE_TCP_FIN) && (news || wnd == old_wnd) &&
+		   !t->recovering && t->dupacks < TCP_DUPACKS) {
+		t->dupacks++;
 		/* ack == recover: these may answer what was sent again in vain (RFC 6582 3.2, step 1) */
-		t->recovering = t->rexmit_due = true;
-		t->recover = t->max;
+		if (t->dupacks == TCP_DUPACKS && (ack != t->recover || t->sack_on))
+			tcp_recover(p, t);
 	}
+	if (news && !t->recovering && tcp_sack_lost(t))
+		tcp_recover(p, t);
+	else if (news && t->recovering)
+		t->rexmit_due = true;		/* maybe a hole more */
 	return true;
+}
+
+/* Payload that can't be passed on now: it lies ahead of a gap, or a send is under way (the rest of a batch with more pieces
+ * than one send takes)
+ */
+static void take_ahead(struct proto *p, struct flow *f, const struct tcp_seg *s, uint32_t expect)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t seq = s->h.seq, room;
+	bool fin = s->h.flags & WIRE_TCP_FIN;
+	struct view v = s->data;
+
+	if (seqno_lt(seq, expect)) {
+		view_skip(&v, expect - seq);
+		seq = expect;
+	}
+	room = t->rcv_edge - seq;
+	if (v.len > room) {
+		view_trim(&v, room);
+		fin = false;
+	}
+	t->ack_due = t->ack_now = true;
+	if (!tcp_kept_add(p, f, seq, &v)) {
+		env_drop(p->env, t->sending ? DROP_TCP_BUSY : DROP_TCP_GAP);
+		t->send_missed = t->sending;
+	} else if (fin) {
+		keep_fin(t, seq + v.len);
+	}
 }
 
 /* Payload and FIN of an acceptable segment. False: the flow is gone. */
@@ -138,8 +239,8 @@ static bool take_data(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		challenge(p, f, DROP_TCP_OLD);
 		return true;
 	}
-	if (seqno_gt(seq, expect)) {
-		challenge(p, f, DROP_TCP_GAP);
+	if (seqno_gt(seq, expect) || t->sending) {
+		take_ahead(p, f, s, expect);
 		return true;
 	}
 	view_skip(&v, expect - seq);
@@ -148,11 +249,6 @@ static bool take_data(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		view_trim(&v, room);
 		t->ack_due = t->ack_now = true;
 		fin = false;
-	}
-	if (t->sending) {		/* the rest of a batch with more pieces than one send takes */
-		t->send_missed = true;
-		env_drop(p->env, DROP_TCP_BUSY);
-		return true;
 	}
 	if (v.len) {
 		n = view_iov(&v, g->iov + g->cnt, TCP_IOV - g->cnt);
@@ -174,6 +270,7 @@ static bool take_data(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		g->len += v.len;
 	}
 	g->fin = fin;
+	gather_kept(p, f, g);
 	return true;
 }
 
@@ -210,6 +307,10 @@ static bool take_open(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		challenge(p, f, DROP_TCP_SYN_LATE);
 		return true;
 	}
+	if (t->ts_on && (!s->h.has_ts || seqno_lt(s->h.ts_val, t->ts_recent))) {	/* RFC 7323 3.2, 5.3 */
+		challenge(p, f, DROP_TCP_PAWS);
+		return true;
+	}
 	if (!acceptable(t, s, expect)) {
 		/* also keep-alive probes, which want just this answer (TCP-57) */
 		challenge(p, f, seqno_gt(s->h.seq, expect) ? DROP_TCP_WINDOW : DROP_TCP_OLD);
@@ -219,6 +320,8 @@ static bool take_open(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		env_drop(p->env, DROP_TCP_FLAGS);
 		return true;
 	}
+	if (t->ts_on && seqno_le(s->h.seq, t->rcv_acked))	/* RFC 7323 4.3 */
+		t->ts_recent = s->h.ts_val;
 	if (seqno_gt(s->h.ack, t->max)) {
 		challenge(p, f, DROP_TCP_ACK_UNSENT);
 		return true;

@@ -39,7 +39,7 @@ bool tcp_discard(struct proto *p, struct flow *f, bool all)
 static int send_data(struct proto *p, struct flow *f, uint32_t seq, uint32_t want, uint32_t all_if_below)
 {
 	struct tcp *t = tcp_of(f);
-	uint32_t hdr_len = proto_l4_off(&f->key.far) + WIRE_TCP_LEN;
+	uint32_t hdr_len = proto_l4_off(&f->key.far) + WIRE_TCP_LEN + tcp_opt_len(t);
 	struct iovec iov[L2_IOV_MAX];
 	uint8_t hdr[PROTO_HDR_MAX];
 	struct l2_frame fr;
@@ -114,7 +114,7 @@ static void no_data(struct proto *p, struct flow *f, int r, bool *ret_gone)
 bool tcp_push(struct proto *p, struct flow *f)
 {
 	struct tcp *t = tcp_of(f);
-	uint32_t hdrs = wire_ip_hdr_len(&f->key.far) + WIRE_TCP_LEN;
+	uint32_t hdrs = wire_ip_hdr_len(&f->key.far) + WIRE_TCP_LEN + tcp_opt_len(t);
 	uint32_t super = BYTES_MAX((L2_IP_MAX - hdrs) / t->mss, 1u) * t->mss;
 	uint32_t small = BYTES_MIN(t->mss, t->wnd_max / 2);
 	bool gone;
@@ -156,32 +156,91 @@ bool tcp_push(struct proto *p, struct flow *f)
 	return true;
 }
 
+void tcp_recover(struct proto *p, struct tcp *t)
+{
+	t->recovering = t->rexmit_due = true;
+	t->recover = t->max;
+	t->rexmit_end = t->una;
+	t->rexmit_ts = tcp_ts_now(p, t);
+}
+
+/* Up to WANT bytes from SEQ again: how many, or what peek said. False: the flow is gone. */
+static bool send_again(struct proto *p, struct flow *f, uint32_t seq, uint32_t want, uint32_t *ret_len)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t hdrs = wire_ip_hdr_len(&f->key.far) + WIRE_TCP_LEN + tcp_opt_len(t);
+	bool gone = false;
+	int r;
+
+	*ret_len = 0;
+	want = BYTES_MIN(want, BYTES_MAX((L2_IP_MAX - hdrs) / t->mss, 1u) * t->mss);
+	r = send_data(p, f, seq, want, 0);
+	if (r > 0)
+		*ret_len = (uint32_t)r;
+	else if (r != -EAGAIN)
+		no_data(p, f, r, &gone);
+	return !gone;
+}
+
+/* All holes that SACK shows and that were not filled since (RFC 6675 5). False: the flow is gone. */
+static bool fill_holes(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+	struct tcp_range hole;
+	uint32_t len;
+
+	for (int turn = 0; tcp_sack_hole(t, t->rexmit_end, &hole); turn++) {
+		if (turn == TCP_TURN) {
+			t->rexmit_due = true;
+			proto_ready(p, f);
+			break;
+		}
+		if (!send_again(p, f, hole.from, hole.to - hole.from, &len))
+			return false;
+		if (!len)
+			break;
+		t->rexmit_end = hole.from + len;
+	}
+	return true;
+}
+
 bool tcp_rexmit(struct proto *p, struct flow *f, uint32_t limit)
 {
 	struct tcp *t = tcp_of(f);
-	uint32_t end = t->fin_sent ? t->fin_seq : t->max, want;
-	uint32_t hdrs = wire_ip_hdr_len(&f->key.far) + WIRE_TCP_LEN;
-	bool gone;
-	int r;
+	uint32_t end = t->fin_sent ? t->fin_seq : t->max, len;
 
 	t->rexmit_due = false;
 	if (t->una == t->max)
 		return true;
+	if (seqno_lt(t->rexmit_end, t->una))
+		t->rexmit_end = t->una;
 	if (seqno_ge(t->una, end)) {
 		tcp_emit(p, f, WIRE_TCP_FIN | WIRE_TCP_ACK, t->fin_seq);
+	} else if (t->sacked_cnt) {
+		if (!fill_holes(p, f))
+			return false;
 	} else {
-		want = BYTES_MIN(BYTES_MIN(end - t->una, limit), (L2_IP_MAX - hdrs) / t->mss * t->mss);
 		/* a window that shrank: what fits it, but at least a probe of one byte */
-		want = BYTES_MIN(want, BYTES_MAX(t->wnd, 1u));
-		r = send_data(p, f, t->una, want, 0);
-		t->rexmit_end = t->una + (uint32_t)BYTES_MAX(r, 0);
-		if (r <= 0 && r != -EAGAIN) {
-			no_data(p, f, r, &gone);
-			if (gone)
-				return false;
-		}
+		limit = BYTES_MIN(limit, BYTES_MAX(t->wnd, 1u));
+		if (!send_again(p, f, t->una, BYTES_MIN(end - t->una, limit), &len))
+			return false;
+		t->rexmit_end = t->una + len;
 	}
 	tcp_timer_data_sent(p, t, t->max, true);
+	return true;
+}
+
+bool tcp_probe_tail(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+	uint32_t end = t->fin_sent ? t->fin_seq : t->max, len = BYTES_MIN(end - t->una, t->mss);
+
+	t->probed = true;
+	t->rtt_timing = false;
+	if (t->fin_sent)
+		tcp_emit(p, f, WIRE_TCP_FIN | WIRE_TCP_ACK, t->fin_seq);
+	else if (!send_again(p, f, end - len, len, &len))
+		return false;
 	return true;
 }
 
@@ -221,7 +280,8 @@ static void ask_again(struct proto *p, struct flow *f)
 		tcp_emit(p, f, WIRE_TCP_ACK, t->max);
 }
 
-static void writable(struct proto *p, struct flow *f)
+/* False: the flow is gone */
+static bool writable(struct proto *p, struct flow *f)
 {
 	struct tcp *t = tcp_of(f);
 	uint32_t edge = t->rcv_edge;
@@ -233,6 +293,7 @@ static void writable(struct proto *p, struct flow *f)
 		ask_again(p, f);
 	else if (t->rcv_edge != edge)
 		t->ack_due = t->ack_now = true;
+	return tcp_pass_kept(p, f);
 }
 
 void tcp_host(struct proto *p, struct flow *f, const struct ev_hit *hit)
@@ -266,9 +327,11 @@ void tcp_host(struct proto *p, struct flow *f, const struct ev_hit *hit)
 		if (t->send_missed && !t->refused)
 			ask_again(p, f);
 		t->send_missed = false;
+		if (!t->refused && !tcp_pass_kept(p, f))
+			return;
 	}
-	if (mask & EV_OUT && (t->armed || t->refused))
-		writable(p, f);
+	if (mask & EV_OUT && (t->armed || t->refused) && !writable(p, f))
+		return;
 	tcp_settle(p, f);
 }
 

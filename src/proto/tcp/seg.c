@@ -32,6 +32,27 @@ static bool send_headers(struct env *e, const struct flow_key *k, const struct w
 	return proto_commit(e, &fr);
 }
 
+static void put_ts(const struct proto *p, const struct tcp *t, struct wire_tcp *h)
+{
+	h->has_ts = t->ts_on;
+	h->ts_val = tcp_ts_now(p, t);
+	h->ts_ecr = t->ts_recent;
+}
+
+static void put_sacks(struct proto *p, struct flow *f, struct wire_tcp *h)
+{
+	struct tcp_range r[WIRE_TCP_SACK_MAX];
+	const struct tcp *t = tcp_of(f);
+
+	if (!t->sack_on || !t->kept_head)
+		return;
+	h->sack_cnt = (uint8_t)tcp_kept_ranges(p, f, r, t->ts_on ? WIRE_TCP_SACK_MAX - 1 : WIRE_TCP_SACK_MAX);
+	for (int i = 0; i < h->sack_cnt; i++) {
+		h->sack[i].from = r[i].from;
+		h->sack[i].to = r[i].to;
+	}
+}
+
 bool tcp_emit(struct proto *p, struct flow *f, uint8_t flags, uint32_t seq)
 {
 	struct tcp *t = tcp_of(f);
@@ -43,7 +64,9 @@ bool tcp_emit(struct proto *p, struct flow *f, uint8_t flags, uint32_t seq)
 	if (flags & WIRE_TCP_ACK) {
 		h.ack = t->rcv_nxt;
 		h.wnd = tcp_win_field(t);
+		put_sacks(p, f, &h);
 	}
+	put_ts(p, t, &h);
 	if (!send_headers(p->env, &f->key, &h))
 		return false;
 	if (flags & WIRE_TCP_ACK)
@@ -63,8 +86,17 @@ bool tcp_emit_syn(struct proto *p, struct flow *f)
 		.has_ws = !(t->syn_flags & WIRE_TCP_ACK) || t->guest_has_ws, .ws = TCP_WS_OURS,
 	};
 
-	if (t->syn_flags & WIRE_TCP_ACK)
+	if (t->syn_flags & WIRE_TCP_ACK) {
 		h.ack = t->irs + 1;
+		h.has_sack_ok = t->sack_on;
+	} else {
+		h.has_sack_ok = true;
+	}
+	put_ts(p, t, &h);
+	if (!(t->syn_flags & WIRE_TCP_ACK)) {	/* offered; the answer decides */
+		h.has_ts = true;
+		h.ts_ecr = 0;
+	}
 	return send_headers(p->env, &f->key, &h);
 }
 
@@ -76,6 +108,7 @@ uint32_t tcp_data_hdr(struct proto *p, struct flow *f, uint8_t *hdr, uint32_t se
 		.seq = seq, .ack = t->rcv_nxt, .wnd = tcp_win_field(t), .flags = flags,
 	};
 
+	put_ts(p, t, &h);
 	return put_headers(p->env, hdr, &f->key, &h, len);
 }
 

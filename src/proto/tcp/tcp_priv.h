@@ -29,6 +29,9 @@
 #define TCP_QUIET	(2 * NS_S)	/* how long a lost last ACK can be repeated */
 #define TCP_DUPACKS	3		/* RFC 5681 3.2 */
 #define TCP_FLIGHT_MAX	(15u << 20)	/* most in flight to the guest: a peek can step over 16 MiB where SO_PEEK_OFF is missing */
+#define TCP_TS_LEN	12u		/* timestamps in every segment, padded (RFC 7323 A) */
+#define TCP_SACKED	8		/* ranges of the scoreboard; a guest reports four at a time */
+#define TCP_PTO_MIN	(20 * NS_MS)	/* least time to a tail loss probe (RFC 8985 7.2: 10 ms, for wires); a busy guest takes as long */
 #define TCP_TURN	16		/* super-frames that one flow sends before others get their turn */
 /* Acknowledged bytes may wait a little in the host socket, which saves a call per reply of a request-response flow. The
  * kernel charges a whole socket buffer until its last byte is gone, so that is for runs of small segments only, ...
@@ -70,10 +73,15 @@ struct tcp {
 	bool armed;			/* EV_OUT will come */
 	bool sending;			/* a send is under way, of send_len bytes and maybe FIN */
 	bool send_fin;
+	bool tail_kept;			/* what the last send refused waits in the pool */
 	bool send_missed;		/* more came meanwhile, and could not be kept */
 	bool recovering;		/* retransmitting up to `recover` (RFC 6582) */
 	bool rexmit_due;		/* send from una again */
 	bool rtt_timing;
+	bool ts_on, sack_on;		/* negotiated */
+	bool probed;			/* the tail was sent again since the last progress */
+	bool kept_fin;			/* the guest's FIN is known, at kept_fin_seq, but data before it is missing */
+	uint8_t sacked_cnt;
 	bool delay_acks;		/* replies come soon: an ACK may wait for one */
 
 	uint16_t mss;			/* payload of a segment to the guest */
@@ -87,7 +95,15 @@ struct tcp {
 	uint32_t head;			/* sequence at the head of the socket's receive queue, <= una */
 	uint32_t wnd, wnd_max, wl1, wl2; /* guest's window in bytes */
 	uint32_t recover, rtt_seq;
-	uint32_t rexmit_end;		/* end of what the last retransmission held */
+	uint32_t rexmit_end;		/* end of what was sent again in this recovery */
+	uint32_t rexmit_ts;		/* our timestamp of the first of it (RFC 3522) */
+	struct tcp_range { uint32_t from, to; } sacked[TCP_SACKED];	/* what the guest has beyond una, ascending */
+
+	uint32_t ts_off;		/* our timestamps: milliseconds of the clock plus this */
+	uint32_t ts_recent;		/* the guest's, to echo (RFC 7323 4.3) */
+	uint32_t kept_head, kept_cnt;	/* blocks of the pool in order of sequence, index + 1; 0: none */
+	uint32_t kept_recent;		/* a sequence of the block that came last: its range is reported first (RFC 2018 4) */
+	uint32_t kept_fin_seq;
 
 	uint32_t irs, rcv_nxt, rcv_edge; /* edge: right end of the window advertised */
 	uint32_t rcv_acked;		/* last ACK that we sent */
@@ -128,14 +144,52 @@ void tcp_settle(struct proto *p, struct flow *f);
 /* --- guest.c --- */
 /* The kernel took R of LEN bytes (or negative errno); FIN follows them. False: the flow is gone. */
 bool tcp_sent(struct proto *p, struct flow *f, int r, uint32_t len, bool fin);
+/* Pass on what was kept, as far as it continues. False: the flow is gone. */
+bool tcp_pass_kept(struct proto *p, struct flow *f);
 
 /* --- host.c --- */
 /* Bytes from the socket to the guest as the window allows. False: the flow is gone. */
 bool tcp_push(struct proto *p, struct flow *f);
-/* From una again, up to LIMIT bytes. False: the flow is gone. */
+/* Again what is missing: the holes that SACK shows, else from una up to LIMIT bytes. False: the flow is gone. */
 bool tcp_rexmit(struct proto *p, struct flow *f, uint32_t limit);
+/* Begin to repair a loss: what was sent up to now counts as one (RFC 6582 3.2) */
+void tcp_recover(struct proto *p, struct tcp *t);
+/* The last segment again, so that the guest tells what it has (RFC 8985 7.3). False: the flow is gone. */
+bool tcp_probe_tail(struct proto *p, struct flow *f);
 /* Discard what the guest acknowledged; lazily unless ALL. False: the flow is gone. */
 bool tcp_discard(struct proto *p, struct flow *f, bool all);
+
+/* --- kept.c: payload that waits in the pool --- */
+/* Keep a copy of what is new in the view at SEQ; false: not all of it fits */
+bool tcp_kept_add(struct proto *p, struct flow *f, uint32_t seq, const struct view *v);
+/* Pieces that continue at SEQ into IOV: number of pieces, their bytes in *ret_len. They stay until tcp_kept_drop(). */
+int tcp_kept_iov(struct proto *p, struct flow *f, uint32_t seq, struct iovec *iov, int cnt, uint32_t *ret_len);
+/* Forget what lies before SEQ */
+void tcp_kept_drop(struct proto *p, struct flow *f, uint32_t seq);
+void tcp_kept_free(struct proto *p, struct flow *f);
+/* Ranges beyond rcv_nxt for SACK blocks, the latest first: number, at most MAX */
+int tcp_kept_ranges(struct proto *p, struct flow *f, struct tcp_range *ret, int max);
+
+/* --- sack.c: what the guest has of what we sent --- */
+/* Take the blocks of an acceptable ACK: whether they told something new */
+bool tcp_sack_take(struct tcp *t, const struct wire_tcp *h);
+/* Forget what lies before una */
+void tcp_sack_trim(struct tcp *t);
+/* A loss can be taken for sure at una (RFC 6675 4, IsLost) */
+bool tcp_sack_lost(const struct tcp *t);
+/* Next hole at FROM or later that is below something the guest has: false, there is none */
+bool tcp_sack_hole(const struct tcp *t, uint32_t from, struct tcp_range *ret);
+
+/* --- timestamps (RFC 7323) --- */
+static inline uint32_t tcp_ts_now(const struct proto *p, const struct tcp *t)
+{
+	return (uint32_t)(p->env->now / NS_MS) + t->ts_off;
+}
+
+static inline uint32_t tcp_opt_len(const struct tcp *t)
+{
+	return t->ts_on ? TCP_TS_LEN : 0;
+}
 
 /* --- seg.c --- */
 /* Segment without payload; false if the link did not take it */
@@ -161,6 +215,8 @@ uint16_t tcp_win_field(struct tcp *t);
 void tcp_timer_data_sent(struct proto *p, struct tcp *t, uint32_t end_seq, bool again);
 void tcp_timer_first(struct tcp *t);	/* nothing was in flight, now something will be */
 void tcp_timer_acked(struct proto *p, struct tcp *t);
+/* A timestamp of ours came back with a new ACK (RFC 7323 4.1) */
+void tcp_timer_echo(struct proto *p, struct tcp *t, uint32_t ts_ecr);
 void tcp_timer_blocked(struct proto *p, struct tcp *t);	/* window closed, nothing in flight */
 void tcp_timer_ack_sent(struct tcp *t);
 void tcp_timer_sync(struct proto *p, struct flow *f);

@@ -17,6 +17,19 @@ ns_t tcp_rto(const struct tcp *t)
 	return BYTES_MIN(rto, TCP_RTO_MAX);
 }
 
+/* Whether silence is first answered by a probe of the tail: its answer tells of losses that nothing else would show before
+ * the RTO (RFC 8985 7.2). A single segment may rest with the guest for a delayed ACK.
+ */
+static bool may_probe(const struct tcp *t, uint32_t end_seq)
+{
+	return t->sack_on && !t->probed && !t->recovering && t->wnd && end_seq - t->una > t->mss;
+}
+
+static ns_t first_wait(const struct tcp *t, uint32_t end_seq)
+{
+	return may_probe(t, end_seq) ? BYTES_MIN(2 * t->srtt + TCP_PTO_MIN, tcp_rto(t)) : tcp_rto(t);
+}
+
 void tcp_timer_data_sent(struct proto *p, struct tcp *t, uint32_t end_seq, bool again)
 {
 	if (again) {
@@ -27,7 +40,7 @@ void tcp_timer_data_sent(struct proto *p, struct tcp *t, uint32_t end_seq, bool 
 		t->rtt_at = p->env->now;
 	}
 	if (t->rto_at == NS_NEVER || again)
-		t->rto_at = p->env->now + tcp_rto(t);
+		t->rto_at = p->env->now + (again ? tcp_rto(t) : first_wait(t, end_seq));
 }
 
 void tcp_timer_first(struct tcp *t)
@@ -59,7 +72,17 @@ void tcp_timer_acked(struct proto *p, struct tcp *t)
 		rtt_sample(t, p->env->now - t->rtt_at);
 	}
 	t->backoff = 0;
-	t->rto_at = t->una == t->max ? NS_NEVER : p->env->now + tcp_rto(t);
+	t->probed = false;
+	t->rto_at = t->una == t->max ? NS_NEVER : p->env->now + first_wait(t, t->max);
+}
+
+void tcp_timer_echo(struct proto *p, struct tcp *t, uint32_t ts_ecr)
+{
+	uint32_t age_ms = tcp_ts_now(p, t) - ts_ecr;
+
+	/* where our own clocking was spoilt by a retransmission; not older than any RTO */
+	if (!t->rtt_timing && ts_ecr && age_ms < TCP_RTO_MAX / NS_MS)
+		rtt_sample(t, age_ms * NS_MS);
 }
 
 void tcp_timer_blocked(struct proto *p, struct tcp *t)
@@ -111,6 +134,10 @@ static bool rto_expired(struct proto *p, struct flow *f)
 		t->backoff = 0;
 		return true;
 	}
+	if (!syn && may_probe(t, t->max) && t->una != t->max) {
+		t->rto_at = p->env->now + tcp_rto(t);
+		return tcp_probe_tail(p, f);
+	}
 	if (give_up(p, f, syn ? TCP_SYN_RETRIES : TCP_RETRIES))
 		return false;
 	if (t->backoff < 16)
@@ -128,9 +155,10 @@ static bool rto_expired(struct proto *p, struct flow *f)
 		tcp_emit(p, f, WIRE_TCP_ACK, t->una - 1);
 		return true;
 	}
-	t->recovering = true;
-	t->recover = t->max;
+	/* the guest may have given up what it reported (RFC 2018 8) */
+	t->sacked_cnt = 0;
 	t->dupacks = 0;
+	tcp_recover(p, t);
 	return tcp_rexmit(p, f, t->mss);
 }
 
