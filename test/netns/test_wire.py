@@ -646,12 +646,7 @@ def test_peer_resets_after_data(net):
 
 # -- urgent data
 
-MARK_ENDS_READ = "a read that ends at the urgent mark is taken for an empty socket: what follows waits for the next event"
-
-
-@pytest.mark.parametrize("waiting", [
-    pytest.param(False, id="flowing", marks=pytest.mark.xfail(reason=MARK_ENDS_READ, strict=False)),  # a matter of timing
-    pytest.param(True, id="waiting", marks=pytest.mark.xfail(reason=MARK_ENDS_READ, strict=True))])
+@pytest.mark.parametrize("waiting", [pytest.param(False, id="flowing"), pytest.param(True, id="waiting")])
 def test_urgent_from_peer(net, waiting):
     """The urgent byte stays in its place (TCP-49), and what follows it comes too: the kernel reads only up to the mark.
 

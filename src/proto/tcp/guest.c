@@ -444,8 +444,10 @@ static bool take_quiet(struct proto *p, struct flow *f, const struct tcp_seg *s)
 		proto_flow_free(p, f);
 		return false;
 	}
-	/* The tuple again: make room for it, unless that SYN is an old one (RFC 9293 3.10.7.4, TIME-WAIT) */
-	if ((flags & (WIRE_TCP_SYN | WIRE_TCP_ACK)) == WIRE_TCP_SYN && seqno_gt(s->h.seq, t->rcv_nxt)) {
+	/* The tuple again: make room for it, unless that SYN is this flow's own, late. Not by order, as RFC 9293 3.10.7.4
+	 * does for TIME-WAIT: this link delays nothing for long, and guests with random ISNs would wait for a retry.
+	 */
+	if ((flags & (WIRE_TCP_SYN | WIRE_TCP_ACK)) == WIRE_TCP_SYN && s->h.seq != t->irs) {
 		struct flow_key key = f->key;
 
 		proto_flow_free(p, f);
