@@ -43,7 +43,7 @@ def labs(tools):
         lab.close()
 
 
-def transfer(lab, fam, way, loss):
+def transfer(lab, fam, way, loss, size=SIZE):
     """Returns bytes a second. The connection is opened before the link turns bad, as a lost SYN costs a second."""
     signal.alarm(2 * SECS + 60)
     p = L.port()
@@ -58,28 +58,29 @@ def transfer(lab, fam, way, loss):
         lab.link.set(loss=loss, dup=.5, reorder=.5)
         try:
             start = time.monotonic()
-            task = Task(lambda: (send_bulk(src, SIZE), src.shutdown(socket.SHUT_WR)))
+            task = Task(lambda: (send_bulk(src, size), src.shutdown(socket.SHUT_WR)))
             got = recv_bulk(dst)
             took = time.monotonic() - start
             task.result()
         finally:
             lab.link.set(loss=0, dup=0, reorder=0)
-    assert got == (SIZE, checksum(SIZE)), f"{got[0]} of {SIZE} bytes, or others"
+    assert got == (size, checksum(size)), f"{got[0]} of {size} bytes, or others"
     after = lab.link.stats()
     d = "ab" if way == "out" else "ba"
     done = {k: after[d][k] - before[d][k] for k in ("in", "lost", "duplicated", "reordered", "overflow", "write_errors")}
     assert not done["write_errors"]
     if done["in"] * loss > 2000:
         assert done["lost"], f"the link lost nothing: the test proves nothing: {done}"
-    return SIZE / took
+    return size / took
 
 
 @pytest.mark.parametrize("way,loss", CASES)
 @pytest.mark.parametrize("fam", FAMS)
 def test_guest_link(labs, record_property, fam, way, loss):
     """Loss, doubles, reordering and delay between the guest and us."""
-    bare = transfer(labs("bare"), fam, way, loss)
-    ours = transfer(labs("guest"), fam, way, loss)
+    size = SIZE // 4 if loss == 5 and MIB < 1 else SIZE
+    bare = transfer(labs("bare"), fam, way, loss, size)
+    ours = transfer(labs("guest"), fam, way, loss, size)
     record_property("figure", f"guest link v{fam} {way:3} loss {loss:3} %: {ours * 8e-6:7.2f} Mbit/s, without us "
                               f"{bare * 8e-6:7.2f}, ratio {ours / bare:5.2f}")
 
