@@ -46,6 +46,7 @@
 	X(TCP_OPEN,		"TCP socket could not be opened") \
 	X(TCP_NO_GUEST,		"TCP connection from the host before the guest's address is known") \
 	X(FLOW_FULL,		"flow table full") \
+	X(FLOW_EVICTED,		"one-shot UDP or ping flow ended early to make room") \
 	X(NO_DESCRIPTOR,	"out of file descriptors")
 
 enum drop {

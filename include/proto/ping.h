@@ -13,6 +13,9 @@ void ping_guest(struct proto *p, const struct proto_pkt *pkt);
 void ping_host(struct proto *p, struct flow *f, const struct ev_hit *hit);
 /* The flow had work left when its turn ended */
 void ping_more(struct proto *p, struct flow *f);
+/* Whether the flow may end early */
+bool ping_spare(const struct proto *p, struct flow *f, struct proto_spare *ret);
+void ping_end(struct proto *p, struct flow *f);
 void ping_timer(struct proto *p, struct flow *f);
 
 #endif

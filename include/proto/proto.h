@@ -36,6 +36,7 @@ struct proto {
 	uint8_t *scratch;			/* PROTO_SCRATCH_LEN bytes, app's: datagrams on their way through one call */
 	uint32_t ready_first, ready_last;	/* flows that gave up the turn with work left (path); FLOW_NONE: none */
 	bool flow_gone;				/* a flow or descriptor became free: paused listeners may go on */
+	uint32_t evict_at;			/* where the search for a flow to give up goes on */
 	uint32_t icmp_tokens;			/* errors that we may make up now, as of icmp_at */
 	ns_t icmp_at;
 	struct inaddr owned[PROTO_OWNED_MAX];	/* addresses that the guest announced, oldest replaced first */
@@ -78,6 +79,17 @@ bool proto_send(struct env *e, const struct inaddr *src, const struct inaddr *ds
 struct sk_addr proto_host_addr(const struct proto *p, const struct inaddr *dst, uint16_t port);
 /* Source of host sockets towards TO: that of -o, which only makes sense for what is neither loopback nor link-local */
 struct inaddr proto_host_from(const struct proto *p, const struct sk_addr *to);
+
+/* What a datagram protocol says of a flow that may end early */
+struct proto_spare {
+	ns_t last;			/* when it was used last */
+	bool answered;			/* nothing is expected any more */
+};
+
+#define PROTO_SPARE_WAIT	NS_S	/* how long an answer is waited for, however scarce room is */
+
+/* End the least useful of some datagram flows: true, and counted, if there is room now for one more (D19) */
+bool proto_evict(struct proto *p);
 
 /* Put the flow at the end of the queue of those that continue in the next turn */
 void proto_ready(struct proto *p, struct flow *f);

@@ -26,6 +26,10 @@ void udp_host(struct proto *p, struct flow *f, const struct ev_hit *hit);
 void udp_listen(struct proto *p, const struct udp_listener *l, const struct ev_hit *hit);
 /* The socket of a published port is about to be closed: end its flows */
 void udp_listener_gone(struct proto *p, int h);
+/* Whether the flow may end early: one exchange, by the guest, over or given up */
+bool udp_spare(const struct proto *p, struct flow *f, struct proto_spare *ret);
+/* End: close the socket if it is the flow's own */
+void udp_end(struct proto *p, struct flow *f);
 void udp_timer(struct proto *p, struct flow *f);
 void udp_more(struct proto *p, struct flow *f);
 

@@ -29,7 +29,13 @@ static struct fake_dg_open *fake_dg_find(struct fake_dg *s, int h)
 
 static int fake_dg_open(struct fake_dg *s, struct fake_dg_open o)
 {
+	uint32_t open = 0;
+
 	fake_dg_need(s->open_cnt < FAKE_DG_MAX, "too many opens");
+	for (uint32_t i = 0; i < s->open_cnt; i++)
+		open += s->opened[i].h >= 0 && !s->opened[i].closed;
+	if (s->max_open && open >= s->max_open)
+		return -EMFILE;
 	o.h = s->fail_open ? s->fail_open : s->next_h++;
 	s->opened[s->open_cnt++] = o;
 	return o.h;

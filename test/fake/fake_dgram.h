@@ -33,6 +33,7 @@ struct fake_dg {
 	struct fake_dg_msg in[FAKE_DG_MAX], errs[FAKE_DG_MAX];
 	uint32_t in_cnt, in_read, err_cnt, err_read;
 	uint32_t send_calls, recv_calls;
+	uint32_t max_open;		/* handles open at a time, then -EMFILE; 0: no limit */
 	int fail_open;			/* negative errno of the next opens, 0: success */
 	int fail_send;			/* returned by the next `fail_sends` calls */
 	uint32_t fail_sends;

@@ -99,21 +99,16 @@ def test_ports_exhausted(own_lab, fam):
 
 @FAM
 def test_udp_flood_of_flows(own_lab, fam):
-    """D19, U10: more one-shot UDP flows than descriptors: 400 are answered, the rest does no harm to a connection."""
+    """D19, U10: thousands of one-shot UDP flows: each answered, bounded in descriptors, and everything else works."""
     lab, p = own_lab, L.port()
-    with lab.start(wrap=["prlimit", "--nofile=512:512"]) as i, UdpServer(lab.peer.udp(L.PEER[fam], p)), \
+    with lab.start(wrap=["prlimit", "--nofile=256:256"]) as i, UdpServer(lab.peer.udp(L.PEER[fam], p)), \
             lab.peer.serve(L.PEER[fam], p, echo):
         tcp = i.ct.connect(L.PEER[fam], p)
-        answered = 0
-        for n in range(700):
-            with i.ct.udp(to=(L.PEER[fam], p), timeout=.03 if n > 400 else 3) as s:
+        for n in range(2000):
+            with i.ct.udp(to=(L.PEER[fam], p), timeout=3) as s:
                 s.send(b"%d" % n)
-                try:
-                    answered += s.recv(100) == b"%d" % n
-                except OSError:
-                    pass
-        print(f"{answered} answered")
-        assert answered >= 400
+                assert s.recv(100) == b"%d" % n
+        assert len(os.listdir(f"/proc/{i.pid}/fd")) <= 256
         tcp.sendall(b"tcp")
         assert tcp.recv(10) == b"tcp"
         assert i.alive()

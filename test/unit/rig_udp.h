@@ -10,7 +10,7 @@
 #include "wire/udp.h"
 
 #define GUEST_PORT	40000
-#define FAR_PORT	53
+#define FAR_PORT	4500
 #define OFFLOADS	(L2_OFF_CSUM | L2_OFF_USO)
 
 static inline struct flow_key key_of(const struct rig *r, const struct inaddr *far)

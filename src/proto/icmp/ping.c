@@ -28,6 +28,7 @@ struct ping_flow {
 	int refused;			/* errno of a failed open */
 	uint8_t ttl, tos;		/* of the last request */
 	bool df;
+	bool answered;			/* the last request */
 	uint16_t seq;
 	uint32_t len;			/* its ICMP bytes */
 };
@@ -56,7 +57,7 @@ static void ping_arm(struct proto *p, struct flow *f)
 	twheel_arm(p->env->tw, &f->timer, g->last + (g->refused ? PING_REFUSED : PING_TIMEOUT));
 }
 
-static void ping_end(struct proto *p, struct flow *f)
+void ping_end(struct proto *p, struct flow *f)
 {
 	if (f->h >= 0)
 		p->env->sk->ops->close(p->env->sk, f->h, SK_END_GRACEFUL);
@@ -73,6 +74,15 @@ void ping_timer(struct proto *p, struct flow *f)
 		ping_arm(p, f);
 }
 
+bool ping_spare(const struct proto *p, struct flow *f, struct proto_spare *ret)
+{
+	const struct ping_flow *g = ping_body(f);
+
+	ret->last = g->last;
+	ret->answered = g->answered;
+	return g->answered ? g->last != p->env->now : g->last + PROTO_SPARE_WAIT <= p->env->now;
+}
+
 static struct flow *ping_open(struct proto *p, const struct flow_key *key)
 {
 	struct flow *f = flow_new(p->flows, key);
@@ -81,6 +91,8 @@ static struct flow *ping_open(struct proto *p, const struct flow_key *key)
 	struct inaddr from;
 	int h;
 
+	if (!f && proto_evict(p))
+		f = flow_new(p->flows, key);
 	if (!f) {
 		env_drop(p->env, DROP_FLOW_FULL);
 		return NULL;
@@ -90,6 +102,8 @@ static struct flow *ping_open(struct proto *p, const struct flow_key *key)
 	g->to = proto_host_addr(p, &key->far, 0);
 	from = proto_host_from(p, &g->to);
 	h = sk->ops->ping_open(sk, flow_ref(p->flows, f), &g->to, &from);
+	if ((h == -EMFILE || h == -ENFILE) && proto_evict(p))
+		h = sk->ops->ping_open(sk, flow_ref(p->flows, f), &g->to, &from);
 	f->h = h < 0 ? -1 : h;
 	if (h < 0)
 		g->refused = -h;
@@ -198,6 +212,7 @@ void ping_guest(struct proto *p, const struct proto_pkt *pkt)
 		return;
 	}
 	g->last = p->env->now;
+	g->answered = false;
 	ping_send(p, f, &v);
 }
 
@@ -217,6 +232,7 @@ static void ping_answer(struct proto *p, struct flow *f, const struct sk_dgram *
 		env_drop(p->env, DROP_ICMP_TYPE);
 		return;
 	}
+	ping_body(f)->answered = true;
 	h.id = f->key.guest_port;
 	wire_icmp_emit(iov.iov_base, &h, &v, v4 ? NULL : &f->key.far, v4 ? NULL : &f->key.guest);
 	proto_send(p->env, &f->key.far, &f->key.guest, v4 ? WIRE_IP_ICMP : WIRE_IP_ICMP6, d->tos, &whole);

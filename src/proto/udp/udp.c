@@ -249,7 +249,7 @@ static bool host_read(struct proto *p, struct flow *f, bool *ret_more)
 				env_drop(p->env, DROP_UDP_FOREIGN);
 				continue;
 			}
-			udp_alive(p, u, &u->host_cnt);
+			udp_flow_answered(p, f);
 			udp_out_add(&o, f, &f->key.guest, &d[i]);
 		}
 		udp_out_flush(&o);
@@ -271,7 +271,7 @@ static void host_turn(struct proto *p, struct flow *f, bool errors)
 	if (!dead)
 		dead = !host_read(p, f, &more);
 	if (dead)
-		udp_flow_end(p, f);
+		udp_end(p, f);
 	else if (more || more_err)
 		proto_ready(p, f);
 }

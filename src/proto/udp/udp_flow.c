@@ -16,12 +16,23 @@
 
 #include "base/bytes.h"
 
-static ns_t flow_timeout(const struct proto *p, const struct udp_flow *u)
+/* One question after the other, each from its own port, is what DNS does: an answered one needs its socket no more. The
+ * counters end at 2, which also covers a resolver that asks for both families at once.
+ */
+static bool flow_dns_done(const struct flow *f, const struct udp_flow *u)
 {
+	return !u->by_host && f->key.far_port == UDP_DNS_PORT && u->host_cnt >= u->guest_cnt;
+}
+
+static ns_t flow_timeout(const struct proto *p, const struct flow *f)
+{
+	const struct udp_flow *u = (const void *)f->body;
 	const uint8_t answers = u->by_host ? u->guest_cnt : u->host_cnt;
 
 	if (u->refused)
 		return UDP_REFUSED;
+	if (flow_dns_done(f, u))
+		return BYTES_MIN(UDP_DNS, p->udp->timeout_oneway);
 	if (answers && (u->guest_cnt > 1 || u->host_cnt > 1))
 		return p->udp->timeout_stream;
 	return p->udp->timeout_oneway;
@@ -31,6 +42,8 @@ static struct flow *udp_flow_new(struct proto *p, const struct flow_key *key)
 {
 	struct flow *f = flow_new(p->flows, key);
 
+	if (!f && proto_evict(p))
+		f = flow_new(p->flows, key);
 	if (!f) {
 		env_drop(p->env, DROP_FLOW_FULL);
 		return NULL;
@@ -42,9 +55,7 @@ static struct flow *udp_flow_new(struct proto *p, const struct flow_key *key)
 
 static void flow_arm(struct proto *p, struct flow *f)
 {
-	struct udp_flow *u = udp_body(f);
-
-	twheel_arm(p->env->tw, &f->timer, u->last + flow_timeout(p, u));
+	twheel_arm(p->env->tw, &f->timer, udp_body(f)->last + flow_timeout(p, f));
 }
 
 struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key)
@@ -61,6 +72,8 @@ struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key)
 	u->to = proto_host_addr(p, &key->far, key->far_port);
 	local.a = proto_host_from(p, &u->to);
 	h = sk->ops->udp_open(sk, flow_ref(p->flows, f), &local, &u->to, &got);
+	if ((h == -EMFILE || h == -ENFILE) && proto_evict(p))
+		h = sk->ops->udp_open(sk, flow_ref(p->flows, f), &local, &u->to, &got);
 	if (h < 0)
 		u->refused = -h;
 	else
@@ -68,6 +81,29 @@ struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key)
 	trace_add(p->env->tr, p->env->now, "udp: open by guest", flow_idx(p->flows, f), key->far_port, (uint32_t)u->refused);
 	flow_arm(p, f);
 	return f;
+}
+
+void udp_flow_answered(struct proto *p, struct flow *f)
+{
+	struct udp_flow *u = udp_body(f);
+
+	udp_alive(p, u, &u->host_cnt);
+	if (flow_dns_done(f, u))
+		flow_arm(p, f);		/* an earlier time than the one that it waits for */
+}
+
+bool udp_spare(const struct proto *p, struct flow *f, struct proto_spare *ret)
+{
+	const struct udp_flow *u = udp_body(f);
+	const bool once = u->guest_cnt == 1 && u->host_cnt == 1;
+
+	ret->last = u->last;
+	ret->answered = once || flow_dns_done(f, u);
+	if (u->by_host || u->last == p->env->now)
+		return false;
+	if (ret->answered)
+		return true;
+	return (!u->host_cnt || f->key.far_port == UDP_DNS_PORT) && u->last + PROTO_SPARE_WAIT <= p->env->now;
 }
 
 int udp_flow_host_key(struct proto *p, const struct udp_listener *l, const struct sk_addr *peer, struct flow_key *ret)
@@ -135,7 +171,7 @@ struct flow *udp_flow_answer(const struct proto *p, const struct flow_key *key)
 	return NULL;
 }
 
-void udp_flow_end(struct proto *p, struct flow *f)
+void udp_end(struct proto *p, struct flow *f)
 {
 	if (f->h >= 0 && !udp_body(f)->by_host)
 		p->env->sk->ops->close(p->env->sk, f->h, SK_END_GRACEFUL);
@@ -148,7 +184,7 @@ void udp_listener_gone(struct proto *p, int h)
 		struct flow *f = &p->flows->tab[i];
 
 		if (f->key.proto == FLOW_UDP && f->h == h && udp_body(f)->by_host)
-			udp_flow_end(p, f);
+			udp_end(p, f);
 	}
 }
 
@@ -156,9 +192,9 @@ void udp_timer(struct proto *p, struct flow *f)
 {
 	struct udp_flow *u = udp_body(f);
 
-	if (u->last + flow_timeout(p, u) <= p->env->now) {
+	if (u->last + flow_timeout(p, f) <= p->env->now) {
 		trace_add(p->env->tr, p->env->now, "udp: timed out", flow_idx(p->flows, f), u->guest_cnt, u->host_cnt);
-		udp_flow_end(p, f);
+		udp_end(p, f);
 	} else {
 		flow_arm(p, f);
 	}

@@ -11,6 +11,8 @@
 #define UDP_SEG_MAX	64		/* datagrams of one run: UDP_MAX_SEGMENTS before Linux 6.9 */
 #define UDP_ROUNDS	4		/* receive calls of a flow in one turn */
 #define UDP_ERR_MAX	64		/* error queue entries of a flow in one turn */
+#define UDP_DNS_PORT	53
+#define UDP_DNS		(5 * NS_S)	/* after the answer: as long as a resolver waits before it asks again */
 #define UDP_REFUSED	NS_S		/* how long a failed open answers for its tuple */
 
 struct udp_flow {
@@ -51,8 +53,8 @@ int udp_flow_host_key(struct proto *p, const struct udp_listener *l, const struc
  * listen on all of them; NULL: none
  */
 struct flow *udp_flow_answer(const struct proto *p, const struct flow_key *key);
-/* End: close the socket if it is the flow's own */
-void udp_flow_end(struct proto *p, struct flow *f);
+/* The peer answered at the flow's own socket */
+void udp_flow_answered(struct proto *p, struct flow *f);
 
 /* udp_err.c */
 /* Relay the error queue; true if the socket can't be used any more. Budgeted: *ret_more tells that entries remain. */
