@@ -43,8 +43,10 @@ void tcp_win_update(struct proto *p, struct flow *f)
 	if (p->env->sk->ops->room(p->env->sk, f->h, &r))
 		return;			/* the socket's own error event tells the rest */
 	room = tcp_win_room(&r, BYTES_MIN(queue_limit(p, f), 65535u << t->ws_ours));
-	/* not for a few bytes at a time (RFC 9293 3.8.6.2.2): a slow peer would turn the flow into tiny segments */
-	if (room > left && room - left >= TCP_SUPER / 4) {
+	/* not for a few bytes at a time (RFC 9293 3.8.6.2.2): a slow peer would turn the flow into tiny segments. But where
+	 * nothing will wake us, since the socket is writable, the guest must have room for all that it may send at once.
+	 */
+	if (room > left && (room - left >= TCP_SUPER / 4 || (left < TCP_SUPER && room >= TCP_SUPER))) {
 		t->rcv_edge = t->rcv_nxt + room;
 		left = room;
 	}
