@@ -335,11 +335,10 @@ static void establish(struct proto *p, struct flow *f)
 	struct tcp *t = tcp_of(f);
 
 	t->una = t->iss + 1;
-	t->wnd_low = TCP_SUPER;
-	t->host_more = true;
 	t->retries = 0;
 	tcp_phase_set(p, f, TCP_PHASE_OPEN);
 	tcp_timer_acked(p, t);
+	t->wnd_low = TCP_SUPER;
 	tcp_win_update(p, f);
 	if (!t->syn_wnd)		/* the guest waits for an opening that came without an event */
 		t->ack_due = t->ack_now = true;

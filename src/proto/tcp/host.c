@@ -257,6 +257,7 @@ static void connected(struct proto *p, struct flow *f, uint32_t mask)
 		return;
 	}
 	t->host_rdhup = mask & EV_RDHUP;
+	t->host_more = mask & (EV_IN | EV_PRI | EV_RDHUP);
 	p->env->sk->ops->room(p->env->sk, f->h, &r);
 	t->syn_flags = WIRE_TCP_SYN | WIRE_TCP_ACK;
 	t->syn_wnd = (uint16_t)BYTES_MIN(tcp_win_room(&r, 65535), 65535u);
