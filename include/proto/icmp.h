@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ICMP errors towards the guest, for its datagrams that the host side refused.
+ * ICMP errors towards the guest, for its packets that the host side refused.
  */
 #ifndef PROTO_ICMP_H
 #define PROTO_ICMP_H
@@ -17,7 +17,7 @@
 struct proto_icmp {
 	uint8_t type, code;		/* of the quoted packet's family */
 	uint32_t info;			/* MTU for too big, 0 for others */
-	struct inaddr from;		/* who complains, as the guest shall see it */
+	struct inaddr from;		/* who complains, as the guest shall see it; unset: the quoted packet's target */
 };
 
 struct proto_quote {			/* the packet that the guest had sent */

@@ -28,6 +28,7 @@ struct tcp_pool {			/* all zero with MEM set: empty */
 struct tcp_seg {			/* a segment from the guest */
 	struct wire_tcp h;
 	struct view data;
+	uint8_t tos;			/* traffic class of its packet */
 	uint32_t next;			/* index of the next one of the same flow in the batch, FLOW_NONE: last */
 };
 

@@ -44,6 +44,7 @@ static void take_tcp(struct path *pa, uint32_t i, const struct flow_key *addrs)
 
 	s->data = pa->pkt[i].l4;
 	s->next = FLOW_NONE;
+	s->tos = pa->pkt[i].ip.tos;
 	if (wire_tcp_parse(&s->data, &s->h)) {
 		env_drop(pa->p.env, DROP_TCP_BAD);
 		return;

@@ -54,6 +54,8 @@ bool scn_more(const struct scn *s);
 ns_t scn_time(struct scn *s, const char *text);
 /* Number: terms with + and -, each a number with k, mss or super, or mss or super alone */
 uint32_t scn_num(struct scn *s, const char *text);
+void scn_icmp(struct scn *s);		/* the command `icmp` */
+void scn_norouter(struct scn *s);	/* the command `norouter` */
 void scn_socket(struct scn *s);		/* the command `sk` */
 
 #endif

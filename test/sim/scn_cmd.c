@@ -394,7 +394,7 @@ void scn_run(struct scn *s)
 		{ "guest", cmd_guest }, { "expect", cmd_expect }, { "expect-last", cmd_expect }, { "sk", scn_socket }, { "batch", cmd_batch }, { "end", cmd_end },
 		{ "ignore", cmd_ignore }, { "conn", cmd_conn }, { "isn", cmd_isn }, { "again", cmd_again }, { "link", cmd_link },
 		{ "flows", cmd_flows }, { "drop", cmd_drop }, { "idle", cmd_idle }, { "table", cmd_table }, { "tcpoff", cmd_off },
-		{ "endall", cmd_end_all },
+		{ "endall", cmd_end_all }, { "icmp", scn_icmp }, { "norouter", scn_norouter },
 	};
 	const char *name = scn_next(s);
 

@@ -2,8 +2,8 @@
  *
  * ICMP errors towards the guest: what the host's error queue or an errno says
  * about a datagram of the guest, with as much of that datagram as is known.
- * Sends no error about an error (RFC 1122 3.2.2): only UDP and echo requests
- * come here. Errors of our own making are limited in rate; relayed ones are
+ * Sends no error about an error (RFC 1122 3.2.2): only UDP, echo requests and
+ * the SYN of a connect come here. Errors of our own making are limited in rate; relayed ones are
  * as many as the network sent.
  *
  * RFC 792, RFC 4443 2.4 and 3, RFC 1812 4.3.2.3.
@@ -24,7 +24,10 @@ static const struct {
 } error_tab[] = {
 	{ ECONNREFUSED,	WIRE_ICMP4_UNREACH, 3,	WIRE_ICMP6_UNREACH, 4 },	/* port */
 	{ EHOSTUNREACH,	WIRE_ICMP4_UNREACH, 1,	WIRE_ICMP6_UNREACH, 3 },	/* host */
-	{ EHOSTDOWN,	WIRE_ICMP4_UNREACH, 1,	WIRE_ICMP6_UNREACH, 3 },
+	{ EHOSTDOWN,	WIRE_ICMP4_UNREACH, 7,	WIRE_ICMP6_UNREACH, 3 },	/* host unknown */
+	{ ENONET,	WIRE_ICMP4_UNREACH, 8,	WIRE_ICMP6_UNREACH, 0 },	/* source host isolated */
+	{ ENOPROTOOPT,	WIRE_ICMP4_UNREACH, 2,	WIRE_ICMP6_UNREACH, 3 },	/* protocol */
+	{ EPROTO,	WIRE_ICMP4_PARAM, 0,	WIRE_ICMP6_PARAM, 0 },
 	{ ENETUNREACH,	WIRE_ICMP4_UNREACH, 0,	WIRE_ICMP6_UNREACH, 0 },	/* net, no route */
 	{ ENETDOWN,	WIRE_ICMP4_UNREACH, 0,	WIRE_ICMP6_UNREACH, 0 },
 	{ EADDRNOTAVAIL, WIRE_ICMP4_UNREACH, 0,	WIRE_ICMP6_UNREACH, 0 },	/* no source address: family not set up */
@@ -38,7 +41,7 @@ bool proto_icmp_errno(const struct proto *p, int code, bool v4, uint32_t mtu, st
 	const struct fwd_family_set *fam = &p->fwd->f[v4 ? FWD_V4 : FWD_V6];
 	const struct inaddr *from = inaddr_is_unset(&fam->ours) ? &fam->gateway : &fam->ours;
 
-	if ((code == EMSGSIZE) != !!mtu || inaddr_is_unset(from))
+	if ((code == EMSGSIZE) != !!mtu)
 		return false;		/* "too big" without a size would make the guest shrink for nothing */
 	for (unsigned i = 0; i < BYTES_COUNT(error_tab); i++) {
 		if (error_tab[i].code != code)
@@ -112,11 +115,15 @@ void proto_icmp_error(struct proto *p, const struct proto_icmp *err, const struc
 		.src = q->src, .dst = q->dst, .proto = q->proto, .ttl = q->ttl, .tos = q->tos, .df = q->df,
 	};
 	struct wire_icmp h = { .type = err->type, .code = err->code };
+	/* without a router on the link, the error comes from where the packet went */
+	const struct inaddr *from = inaddr_is_unset(&err->from) ? &q->dst : &err->from;
 	uint8_t buf[ERROR_MAX6], *body = buf + WIRE_ICMP_LEN;
 	struct view part = q->l4, whole;
 	struct iovec iov;
 	uint32_t len;
 
+	if (!inaddr_is_unicast(from))
+		return;
 	if (v4) {			/* RFC 1191 4: the lower half */
 		h.seq = (uint16_t)BYTES_MIN(err->info, 65535);
 	} else {
@@ -129,8 +136,8 @@ void proto_icmp_error(struct proto *p, const struct proto_icmp *err, const struc
 
 	iov = (struct iovec){ body, len };
 	whole = view_of(&iov, len);
-	wire_icmp_emit(buf, &h, &whole, v4 ? NULL : &err->from, v4 ? NULL : &q->src);
+	wire_icmp_emit(buf, &h, &whole, v4 ? NULL : from, v4 ? NULL : &q->src);
 	iov = (struct iovec){ buf, WIRE_ICMP_LEN + len };
 	whole = view_of(&iov, WIRE_ICMP_LEN + len);
-	proto_send(p->env, &err->from, &q->src, v4 ? WIRE_IP_ICMP : WIRE_IP_ICMP6, 0, &whole);
+	proto_send(p->env, from, &q->src, v4 ? WIRE_IP_ICMP : WIRE_IP_ICMP6, 0, &whole);
 }

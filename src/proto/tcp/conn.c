@@ -89,36 +89,47 @@ void tcp_finish(struct proto *p, struct flow *f)
 	t->rto_at = p->env->now + TCP_QUIET;
 }
 
-/* Why a connect could not even be started */
-static void refuse(struct proto *p, const struct flow_key *key, const struct tcp_seg *s, enum drop why)
+/* A connect could not even be started */
+static void refuse(struct proto *p, const struct flow_key *key, const struct tcp_seg *s, int err)
 {
-	env_drop(p->env, why);
-	tcp_emit_stray_rst(p, key, s);
+	const bool full = err == -EMFILE || err == -ENFILE;
+
+	env_drop(p->env, full ? DROP_NO_DESCRIPTOR : DROP_TCP_OPEN);
+	if (!tcp_refuse(p, key, s, err))
+		tcp_emit_stray_rst(p, key, s);
+}
+
+/* Its socket, or negative errno */
+static int open_socket(struct proto *p, const struct flow *f)
+{
+	struct sk_addr to = proto_host_addr(p, &f->key.far, f->key.far_port);
+	struct inaddr from = proto_host_from(p, &to);
+	int h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), &to, &from);
+
+	if ((h == -EMFILE || h == -ENFILE) && proto_evict(p))
+		h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), &to, &from);
+	return h;
 }
 
 static void open_from_guest(struct proto *p, const struct flow_key *key, const struct tcp_seg *s)
 {
-	const struct fwd_family_set *set = &p->fwd->f[fwd_family_of(&key->far)];
-	struct sk_addr to = { .a = fwd_to_host(p->fwd, &key->far, key->far_port), .port = key->far_port };
-	struct inaddr from = { { 0 } };
-	struct flow *f;
+	struct flow *f = flow_new(p->flows, key);
+	int h;
 
-	f = flow_new(p->flows, key);
+	if (!f && proto_evict(p))
+		f = flow_new(p->flows, key);
 	if (!f) {
-		refuse(p, key, s, DROP_FLOW_FULL);
+		env_drop(p->env, DROP_FLOW_FULL);
+		tcp_emit_stray_rst(p, key, s);
 		return;
 	}
-	if (inaddr_is_linklocal(&to.a) && !inaddr_is_v4(&to.a))
-		to.scope = set->scope;
-	if (!inaddr_is_loopback(&to.a))
-		from = set->outbound;
-	f->h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), &to, &from);
-	if (f->h < 0) {
-		refuse(p, key, s, f->h == -EMFILE || f->h == -ENFILE ? DROP_NO_DESCRIPTOR : DROP_TCP_OPEN);
-		f->h = -1;
+	h = open_socket(p, f);
+	if (h < 0) {
 		proto_flow_free(p, f);
+		refuse(p, key, s, h);
 		return;
 	}
+	f->h = h;
 	tcp_init(p, f);
 	tcp_take_syn(p, f, &s->h);
 	tcp_phase_set(p, f, TCP_PHASE_CONNECTING);

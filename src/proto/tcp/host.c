@@ -253,7 +253,7 @@ static void connected(struct proto *p, struct flow *f, uint32_t mask)
 	if (err == -EINPROGRESS && !(mask & (EV_ERR | EV_HUP)))
 		return;
 	if (err) {
-		tcp_reset(p, f);
+		tcp_connect_failed(p, f, err);
 		return;
 	}
 	t->host_rdhup = mask & EV_RDHUP;

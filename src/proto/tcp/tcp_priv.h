@@ -141,6 +141,12 @@ void tcp_init(struct proto *p, struct flow *f);
 /* The end of handling anything: retransmit, push, acknowledge, close, timers. May free the flow. */
 void tcp_settle(struct proto *p, struct flow *f);
 
+/* --- refuse.c --- */
+/* Tell the guest that its SYN failed with negative errno ERR; false: a reset is the answer, or all that is left */
+bool tcp_refuse(struct proto *p, const struct flow_key *key, const struct tcp_seg *syn, int err);
+/* The host's connect() ended with ERR. Frees the flow. */
+void tcp_connect_failed(struct proto *p, struct flow *f, int err);
+
 /* --- guest.c --- */
 /* The kernel took R of LEN bytes (or negative errno); FIN follows them. False: the flow is gone. */
 bool tcp_sent(struct proto *p, struct flow *f, int r, uint32_t len, bool fin);
