@@ -24,6 +24,10 @@
 #define UDP_GRO		104
 #endif
 #define SK_DGRAMS	64		/* in one call */
+/* The default of 208 KiB holds some 90 datagrams of 1400 bytes: less than a millisecond of a fast sender, which is how long
+ * another process may keep the processor
+ */
+#define SK_RCVBUF	(1 << 20)
 #define SK_TTL_USUAL	64		/* the default of kernels (RFC 1700): needs no control message, which costs a route look-up */
 
 /* Control messages of one datagram: PKTINFO, TTL, traffic class, segment size */
@@ -40,6 +44,7 @@ void sk_udp_options(int fd, bool v6)
 	}
 	sk_set_int(fd, IPPROTO_IP, IP_RECVERR, 1);	/* on a dual-stack socket too; fails harmlessly otherwise */
 	sk_set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);	/* congestion marks belong to each datagram (RFC 3168 5) */
+	sk_set_int(fd, SOL_SOCKET, SO_RCVBUF, SK_RCVBUF);	/* net.core.rmem_max is its limit */
 	sk_set_int(fd, IPPROTO_UDP, UDP_GRO, 1);	/* Linux 5.0; without it datagrams come one by one */
 }
 
