@@ -115,10 +115,13 @@ def test_bad_ack_of_syn_ack(net):
 
 
 def test_reset_instead_of_ack(net):
-    c, srv, _ = net.syn()
+    """Exactly at the next byte it ends the attempt, anywhere else it does nothing."""
+    c, srv, s = net.syn()
     sock = net.keep(srv.accept()[0])
-    c.tx(RST, seq=c.isn + 7)  # not exact
+    c.tx(RST, seq=c.isn + 7)
     c.nothing()
+    c.tx(SYN, seq=c.isn, opts=OPTS)
+    c.rx(flags=SYN | ACK, seq=s.seq)  # another connection would have another number
     c.tx(RST)
     net.reset_at_peer(sock)
 
@@ -176,6 +179,9 @@ def test_guest_refuses(net):
     c, task, s = net.knock()
     c.tx(RST | ACK, seq=0, ack=s.seq + 2)  # of nothing that was sent
     c.nothing()
+    if not task.is_alive():
+        with pytest.raises(BlockingIOError):  # neither reset nor end
+            task.result().recv(1, socket.MSG_DONTWAIT)
     c.tx(RST | ACK, seq=0, ack=s.seq + 1)
     try:
         sock = task.result()
@@ -707,6 +713,7 @@ def test_port_again(net):
     c.rx_ack()
     sock.close()
     c.read()
+    c.nothing()
     d = net.track(Conn(net.wire, net.fam, net.far, port, c.port))
     d.tx(SYN, opts=OPTS)
     s = d.rx(flags=SYN | ACK, ack=d.isn + 1)
