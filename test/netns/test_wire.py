@@ -7,6 +7,7 @@ sent, a window whose right edge never moves left, no byte beyond the guest's win
 import os
 import socket
 import struct
+import time
 
 import pytest
 
@@ -497,24 +498,28 @@ def test_retransmission(net):
 
 
 def test_fast_retransmission(net):
-    """Three duplicates: the first hole at once, two: nothing."""
-    c, sock = net.dial(win=65535)
-    data = bytes(range(240)) * 50
-    sock.sendall(data)
-    start, total = c.rcv, 0
-    while total < len(data):
-        s = c.rx()
-        total = max(total, diff(s.seq, start) + len(s.data))
-    c.tx(ACK)
-    c.tx(ACK)
-    c.wire.barrier()
-    early = [s for s in c.wire.pending if c.mine(s)]
-    c.tx(ACK)
-    s = c.rx(seq=start)
-    if early and s is early[0]:
-        assert s.at - early[0].at > .15, "retransmitted after two duplicates"
+    """After three duplicates the first hole at once, after two nothing. Retried if our timer came in between."""
+    for _ in range(5):
+        c, sock = net.dial()
+        data = bytes(range(240)) * 50
+        sock.sendall(data)
+        start, total = c.rcv, 0
+        while total < len(data):
+            s = c.rx()
+            total = max(total, diff(s.seq, start) + len(s.data))
+        sent_at, got = s.at, []
+        for _ in range(2):
+            for _ in range(2 - len(got)):
+                c.tx(ACK)
+            c.wire.barrier()
+            got.append([s for s in c.wire.pending if c.mine(s)])
+        if time.monotonic() - sent_at < .15:
+            break
     else:
-        assert not early, f"retransmitted after two duplicates: {early}"
+        pytest.skip("this machine is too slow: our timer was always first")
+    assert not got[0], f"retransmitted after two duplicates: {got[0]}"
+    assert len(got[1]) == 1, f"the first hole expected, and nothing else: {got[1]}"
+    s = c.rx(seq=start)
     assert s.data and data.startswith(s.data)
     c.rcv = (start + len(data)) % MOD
     c.tx(ACK)
