@@ -15,6 +15,8 @@ pytestmark = pytest.mark.xdist_group("link")
 @pytest.fixture(scope="module")
 def bare(tools):
     with LinkLab(tools, "bare") as lab:
+        for ns, name in ((lab.hst, "up0"), (lab.peer, "e0")):  # nothing but our frames: no MLD, no router solicitations
+            ns.sysctl(f"net.ipv6.conf.{name}.disable_ipv6", 1)
         yield lab
 
 

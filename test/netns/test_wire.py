@@ -7,12 +7,13 @@ sent, a window whose right edge never moves left, no byte beyond the guest's win
 import os
 import socket
 import struct
+import time
 
 import pytest
 
 import lab as L
 from nsnet import refused, until
-from wire import ACK, FIN, MOD, MSS, MTU, OPTS, PSH, RST, SYN, URG, Conn, Net, Wire, diff
+from wire import ACK, ALL_OPTS, FIN, MOD, MSS, MTU, OPTS, PSH, RST, SYN, URG, Conn, Net, Wire, diff
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,13 @@ def exchange(c, sock):
     assert c.read(13) == b"from the peer"
 
 
+def identical(again, first):
+    """The same segment; only the clock in a timestamp may have moved."""
+    def still(s):
+        return [(k, v[1] if k == "Timestamp" else v) for k, v in s.opts]
+    return still(again) == still(first) and all(getattr(again, k) == getattr(first, k) for k in ("seq", "ack", "flags", "win", "data"))
+
+
 # -- opening, guest first
 
 @pytest.mark.parametrize("opts", [OPTS, [], [("MSS", 1000)], OPTS + [("SAckOK", b"")]], ids=["usual", "none", "mss", "sack"])
@@ -81,11 +89,10 @@ def test_syn_repeated(net):
 
 
 def test_syn_ack_repeated(net):
-    """SYN,ACK without an answer is sent again, identical but for the IP header's own fields."""
+    """SYN,ACK without an answer is sent again, identical."""
     c, srv, first = net.syn()
     again = c.rx(flags=SYN | ACK)
-    l4 = 20 if net.fam == 4 else 40
-    assert again.raw[l4:] == first.raw[l4:]
+    assert identical(again, first)
     assert again.at - first.at > .5
     c.tx(ACK)
     exchange(c, net.keep(srv.accept()[0]))
@@ -115,10 +122,13 @@ def test_bad_ack_of_syn_ack(net):
 
 
 def test_reset_instead_of_ack(net):
-    c, srv, _ = net.syn()
+    """Exactly at the next byte it ends the attempt, anywhere else it does nothing."""
+    c, srv, s = net.syn()
     sock = net.keep(srv.accept()[0])
-    c.tx(RST, seq=c.isn + 7)  # not exact
+    c.tx(RST, seq=c.isn + 7)
     c.nothing()
+    c.tx(SYN, seq=c.isn, opts=OPTS)
+    c.rx(flags=SYN | ACK, seq=s.seq)  # another connection would have another number
     c.tx(RST)
     net.reset_at_peer(sock)
 
@@ -163,8 +173,7 @@ def test_syn_from_peer_repeated(net):
     """SYN without an answer is sent again, identical (W-48: not with a new number)."""
     c, task, first = net.knock()
     again = c.rx(flags=SYN)
-    l4 = 20 if net.fam == 4 else 40
-    assert again.raw[l4:] == first.raw[l4:]
+    assert identical(again, first)
     assert again.at - first.at > .5
     c.tx(SYN | ACK, opts=OPTS)
     c.open_with(first, OPTS)
@@ -176,6 +185,10 @@ def test_guest_refuses(net):
     c, task, s = net.knock()
     c.tx(RST | ACK, seq=0, ack=s.seq + 2)  # of nothing that was sent
     c.nothing()
+    if not task.is_alive():
+        task.result().setblocking(False)
+        with pytest.raises(BlockingIOError):  # neither reset nor end
+            task.result().recv(1)
     c.tx(RST | ACK, seq=0, ack=s.seq + 1)
     try:
         sock = task.result()
@@ -473,6 +486,127 @@ def test_no_flags(net):
     exchange(c, sock)
 
 
+# -- selective acknowledgement, timestamps
+
+def opened(net, way, opts=ALL_OPTS):
+    """A connection with all options, opened by the guest or by the peer."""
+    c, sock = net.dial(opts=opts) if way == "out" else net.answer(opts=opts)
+    assert c.ts is not None, "timestamps were not negotiated"
+    return c, sock
+
+
+WAY = pytest.mark.parametrize("way", ["out", "in"])
+
+
+@pytest.mark.parametrize("leave", [None, "SAckOK", "Timestamp"])
+def test_negotiated(net, leave):
+    """SYN,ACK holds what the guest's SYN offered, no more; the echo is the guest's clock."""
+    opts = [o for o in ALL_OPTS if o[0] != leave]
+    c, srv, s = net.syn(opts=opts)
+    assert {k for k, _ in s.opts} - {"NOP", "EOL"} == {k for k, _ in opts} - {"NOP"}
+    if leave != "Timestamp":
+        assert dict(s.opts)["Timestamp"][1] == 1000
+    c.tx(ACK)
+    exchange(c, net.keep(srv.accept()[0]))
+
+
+@WAY
+def test_timestamps(net, way):
+    """Every segment carries them, and echoes the guest's clock of the last segment in order (RFC 7323 4.3)."""
+    c, sock = opened(net, way)
+    for _ in range(3):
+        c.ts += 10
+        c.tx(ACK | PSH, b"tick")
+        assert sock.recv(100) == b"tick"
+        s = c.rx_ack()
+        assert dict(s.opts)["Timestamp"][1] == c.ts
+    sock.sendall(b"tock")
+    s = c.rx(seq=c.rcv)
+    assert s.data == b"tock" and dict(s.opts)["Timestamp"][1] == c.ts
+    c.rcv = (c.rcv + 4) % MOD
+    c.tx(ACK)
+    exchange(c, sock)
+
+
+@WAY
+def test_paws(net, way):
+    """A segment with an old clock is acknowledged, not taken (RFC 7323 5.3)."""
+    c, sock = opened(net, way)
+    c.ts = 5000
+    exchange(c, sock)
+    c.tx(ACK | PSH, b"a ghost", seq=c.snd, forged=True, opts=[("NOP", None), ("NOP", None), ("Timestamp", (4000, c.ts_recent))])
+    c.rx(flags=ACK, ack=c.snd)
+    exchange(c, sock)
+
+
+@WAY
+def test_mss_with_timestamps(net, way):
+    """Options count: a segment with its 12 bytes of timestamps still fits the guest's MTU."""
+    c, sock = opened(net, way)
+    data, got = bytes(range(250)) * 40, b""
+    sock.sendall(data)
+    while len(got) < len(data):
+        s = c.rx(seq=c.rcv)
+        assert min(s.mss, len(s.data)) <= MSS[net.fam] - 12, s
+        got += s.data
+        c.rcv = (c.rcv + len(s.data)) % MOD
+        c.tx(ACK)
+    assert got == data
+
+
+@WAY
+def test_sack_to_guest(net, way):
+    """What came ahead of a gap is reported, the newest range first (RFC 2018 4), and delivered once the gap is filled."""
+    c, sock = opened(net, way)
+    base, data = c.snd, bytes(range(100))
+
+    def ranges(s):
+        edges = dict(s.opts).get("SAck", ())
+        return [(diff(a, base), diff(b, base)) for a, b in zip(edges[::2], edges[1::2])]
+    c.tx(ACK, data[20:30], seq=base + 20)
+    assert ranges(c.rx(flags=ACK, ack=base)) == [(20, 30)]
+    c.tx(ACK, data[60:80], seq=base + 60)
+    assert ranges(c.rx(flags=ACK, ack=base)) == [(60, 80), (20, 30)]
+    c.tx(ACK, data[30:40], seq=base + 30)
+    assert ranges(c.rx(flags=ACK, ack=base)) == [(20, 40), (60, 80)]
+    c.tx(ACK, data[:20], seq=base)
+    assert ranges(c.rx_ack(base + 40)) == [(60, 80)]
+    c.tx(ACK | PSH, data[40:60], seq=base + 40)
+    c.rx_ack(base + 80)
+    c.snd = (base + 80) % MOD
+    got = b""
+    while len(got) < 80:
+        got += sock.recv(100)
+    assert got == data[:80]
+    exchange(c, sock)
+
+
+@WAY
+def test_sack_from_guest(net, way):
+    """The guest reports what it has: only the holes come again."""
+    c, sock = opened(net, way)
+    data = bytes(i * 7 % 251 for i in range(14000))
+    sock.sendall(data)
+    start, total = c.rcv, 0
+    while total < len(data):
+        s = c.rx()
+        total = max(total, diff(s.seq, start) + len(s.data))
+    for upto in (8000, 10000, 12000, 14000):  # 0 to 2000 is missing, and 4000 to 6000
+        sack = [start + 6000, start + upto, start + 2000, start + 4000]
+        c.tx(ACK, opts=[("SAck", tuple(x % MOD for x in sack))])
+    got = {}
+    while sum(got.values()) < 4000:
+        s = c.rx(secs=2)
+        if s.data:
+            at = diff(s.seq, start)
+            assert at + len(s.data) <= 2000 or (at >= 4000 and at + len(s.data) <= 6000), f"not missing: {at} {len(s.data)}"
+            assert s.data == data[at:at + len(s.data)]
+            got[at] = len(s.data)
+    c.rcv = (start + len(data)) % MOD
+    c.tx(ACK)
+    exchange(c, sock)
+
+
 # -- our retransmission
 
 def test_retransmission(net):
@@ -491,24 +625,28 @@ def test_retransmission(net):
 
 
 def test_fast_retransmission(net):
-    """Three duplicates: the first hole at once, two: nothing."""
-    c, sock = net.dial(win=65535)
-    data = bytes(range(240)) * 50
-    sock.sendall(data)
-    start, total = c.rcv, 0
-    while total < len(data):
-        s = c.rx()
-        total = max(total, diff(s.seq, start) + len(s.data))
-    c.tx(ACK)
-    c.tx(ACK)
-    c.wire.barrier()
-    early = [s for s in c.wire.pending if c.mine(s)]
-    c.tx(ACK)
-    s = c.rx(seq=start)
-    if early and s is early[0]:
-        assert s.at - early[0].at > .15, "retransmitted after two duplicates"
+    """After three duplicates the first hole at once, after two nothing. Retried if our timer came in between."""
+    for _ in range(5):
+        c, sock = net.dial()
+        data = bytes(range(240)) * 50
+        sock.sendall(data)
+        start, total = c.rcv, 0
+        while total < len(data):
+            s = c.rx()
+            total = max(total, diff(s.seq, start) + len(s.data))
+        sent_at, got = s.at, []
+        for _ in range(2):
+            for _ in range(2 - len(got)):
+                c.tx(ACK)
+            c.wire.barrier()
+            got.append([s for s in c.wire.pending if c.mine(s)])
+        if time.monotonic() - sent_at < .15:
+            break
     else:
-        assert not early, f"retransmitted after two duplicates: {early}"
+        pytest.skip("this machine is too slow: our timer was always first")
+    assert not got[0], f"retransmitted after two duplicates: {got[0]}"
+    assert len(got[1]) == 1, f"the first hole expected, and nothing else: {got[1]}"
+    s = c.rx(seq=start)
     assert s.data and data.startswith(s.data)
     c.rcv = (start + len(data)) % MOD
     c.tx(ACK)
@@ -707,6 +845,7 @@ def test_port_again(net):
     c.rx_ack()
     sock.close()
     c.read()
+    c.nothing()
     d = net.track(Conn(net.wire, net.fam, net.far, port, c.port))
     d.tx(SYN, opts=OPTS)
     s = d.rx(flags=SYN | ACK, ack=d.isn + 1)

@@ -24,6 +24,7 @@ MTU = 1500
 MSS = {4: MTU - 40, 6: MTU - 60}
 MOD = 1 << 32
 OPTS = [("MSS", 1460), ("NOP", None), ("WScale", 7)]
+ALL_OPTS = [("MSS", 1460), ("SAckOK", b""), ("Timestamp", (1000, 0)), ("NOP", None), ("WScale", 7)]  # as Linux
 
 
 def diff(a, b):
@@ -163,6 +164,7 @@ class Conn:
         self.rcv, self.win, self.shift, self.far_shift = None, win, shift, 0
         self.edge = self.far_edge = self.far_ack = None
         self.fin = False
+        self.ts = self.ts_recent = None  # our clock, and the program's last value, where timestamps were negotiated
 
     # -- to the program
 
@@ -171,6 +173,8 @@ class Conn:
         if ack is None:
             ack = self.rcv if flags & ACK else 0
         win = self.win if win is None else win
+        if self.ts is not None and not any(o[0] == "Timestamp" for o in opts):
+            opts = [("NOP", None), ("NOP", None), ("Timestamp", (self.ts, self.ts_recent))] + list(opts)
         if flags & ACK and not flags & RST and self.rcv is not None:
             edge = (ack + (win << (0 if flags & SYN else self.shift))) % MOD
             if self.edge is None or diff(edge, self.edge) > 0:
@@ -207,6 +211,11 @@ class Conn:
             self.far_edge = edge
         else:
             assert s.flags & SYN, f"neither ACK, RST nor SYN: {s}"
+        if self.ts is not None:
+            said = dict(s.opts).get("Timestamp")
+            assert said, f"a segment without timestamps: {s}"
+            assert said[1] <= self.ts, f"echoes what was never sent: {s}"
+            self.ts_recent = max(self.ts_recent, said[0])
         if s.data:
             assert self.edge is None or diff(s.seq + len(s.data), self.edge) <= 0, \
                 f"{diff(s.seq + len(s.data), self.edge)} bytes beyond the guest's window: {s}"
@@ -257,6 +266,8 @@ class Conn:
         both = "WScale" in said and any(o[0] == "WScale" for o in opts)
         self.rcv, self.far_shift = (syn.seq + 1) % MOD, said["WScale"] if both else 0
         self.shift = min(dict(opts)["WScale"], 14) if both else 0
+        if "Timestamp" in said and any(o[0] == "Timestamp" for o in opts):
+            self.ts, self.ts_recent = dict(opts)["Timestamp"][0], said["Timestamp"][0]
 
 
 class Net:
