@@ -12,6 +12,7 @@
 #include "wire/eth.h"
 #include "wire/ip.h"
 
+struct tcp_settings;
 struct udp_settings;
 struct proto_reasm;
 struct tcp_pool;
@@ -30,6 +31,8 @@ struct proto {
 	struct env *env;
 	struct flow_tab *flows;
 	struct fwd *fwd;
+	const struct tcp_settings *tcp;
+	uint32_t *half_open;			/* by listener, app's: connections that the guest has not answered; NULL: not counted */
 	const struct udp_settings *udp;
 	struct tcp_pool *tcp_pool;		/* app's; NULL: segments ahead of a gap are dropped */
 	struct proto_reasm *reasm;		/* app's, zeroed; NULL: fragments are dropped */

@@ -32,16 +32,30 @@ struct tcp_seg {			/* a segment from the guest */
 	uint32_t next;			/* index of the next one of the same flow in the batch, FLOW_NONE: last */
 };
 
+struct tcp_settings {			/* the host's kernel: sysctls of these names in net.ipv4 */
+	uint8_t syn_retries;		/* tcp_syn_retries: SYNs sent again with doubled time */
+	uint8_t syn_linear;		/* tcp_syn_linear_timeouts: SYNs sent again before that, each after the same time */
+	uint8_t synack_retries;		/* tcp_synack_retries */
+	ns_t rto_max;			/* tcp_rto_max_ms */
+};
+
+struct tcp_incoming {			/* what accept() told, and the published port that it came to */
+	struct sk_addr peer;
+	struct inaddr target;		/* towards the guest; unset: the guest's own address */
+	uint16_t port;			/* towards the guest */
+	uint32_t listener;		/* place in half_open of struct proto */
+};
+
 /* Segment without a flow: opens one (SYN) or is answered with RST */
 void tcp_guest_new(struct proto *p, const struct flow_key *key, const struct tcp_seg *s);
 /* Segments of one flow, in order of arrival: SEG[first], SEG[SEG[first].next] ... */
 void tcp_guest(struct proto *p, struct flow *f, const struct tcp_seg *seg, uint32_t first);
 /* Event of the host socket */
 void tcp_host(struct proto *p, struct flow *f, const struct ev_hit *hit);
-/* A connection that the host accepted as handle H: open it towards guest port PORT, address TARGET or, if unset, the
- * guest's own. Takes the handle in any case. 0, or the reason why the connection was reset.
+/* A connection that the host accepted as handle H: open it towards the guest. Takes the handle in any case. 0, or the reason
+ * why the connection was reset.
  */
-int tcp_accepted(struct proto *p, int h, const struct sk_addr *peer, const struct inaddr *target, uint16_t port);
+int tcp_accepted(struct proto *p, int h, const struct tcp_incoming *in);
 /* The flow's timer is due */
 void tcp_timer(struct proto *p, struct flow *f);
 /* The flow had work left when its turn ended */

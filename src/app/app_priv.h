@@ -23,6 +23,11 @@
 					 */
 #define APP_DRAIN_GONE	(800 * NS_MS)	/* a namespace has gone: all of it, so that we end within a second */
 
+#define APP_HALF_OPEN	512		/* connections of one published port that the guest has not answered: beyond that they wait in
+					 * the kernel's queue, which answers its clients no more once it is full. As many as a
+					 * Linux guest of moderate size would hold itself (net.ipv4.tcp_max_syn_backlog).
+					 */
+
 enum app_level { APP_ERROR, APP_WARN, APP_INFO, APP_DEBUG };
 
 struct app_log {
@@ -36,7 +41,7 @@ struct app_listener {
 	int h;				/* socket */
 	struct inaddr target;		/* unset: the guest's own address */
 	uint16_t port;			/* towards the guest */
-	bool paused;			/* out of flows or descriptors: accept again when one is free */
+	bool paused;			/* out of flows or descriptors, or too many half open: accept again when one is free */
 };
 
 enum app_end {
@@ -57,6 +62,7 @@ struct app {
 	struct drops drops;
 	struct flow_tab flows;
 	struct udp_settings udp;
+	struct tcp_settings tcp;
 	struct tcp_pool tcp_pool;
 	struct proto_reasm *reasm;
 	uint8_t *scratch;
@@ -77,6 +83,7 @@ struct app {
 	struct nl_warns warns;
 
 	struct app_listener *listener;
+	uint32_t *half_open;		/* by listener */
 	uint32_t listener_cnt;
 	ns_t listen_until;		/* how long to wait for a port that is in use */
 	bool any_paused;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Addresses and published ports of this instance: from options, the host's
- * network, its resolvers. Listening sockets that run out of flows or descriptors
- * pause, and go on when one is free: no connection waits in vain, none spins.
+ * network, its resolvers. Listening sockets that run out of flows or
+ * descriptors, or whose guest does not keep up with answering, pause, and go on
+ * when one is free: no connection waits in vain, none spins.
  * Loopback ports of the namespace are bound here too, but then are the business
  * of host/splice.
  */
@@ -218,7 +219,8 @@ int app_listen(struct app *a, struct err *e)
 		return 0;
 	a->listen_until = app_clock() + LISTEN_PATIENCE;
 	a->listener = calloc(cnt, sizeof(*a->listener));
-	if (!a->listener)
+	a->half_open = calloc(cnt, sizeof(*a->half_open));
+	if (!a->listener || !a->half_open)
 		return err_set(e, -ENOMEM, "Out of memory for %u published ports", cnt);
 	return listen_rules(a, &a->conf.host_rules, false, cnt, e);
 }
@@ -242,18 +244,42 @@ void app_listen_close(struct app *a)
 	a->listener_cnt = 0;
 }
 
+/* Next connection: handle, -EAGAIN if none waits, -EBUSY if it has to go on waiting, or what accept() says */
+static int accept_one(struct app *a, const struct app_listener *l, struct tcp_incoming *in)
+{
+	struct sk *sk = &a->sk.sk;
+	struct sk_addr local;
+	int h;
+
+	if (a->half_open[in->listener] >= APP_HALF_OPEN)
+		return -EBUSY;
+	if (a->flows.cnt == a->flows.cap && !proto_evict(&a->path.p)) {
+		env_drop(&a->env, DROP_FLOW_FULL);
+		return -EBUSY;
+	}
+	h = sk->ops->accept(sk, l->h, &in->peer, &local);
+	if ((h == -EMFILE || h == -ENFILE) && proto_evict(&a->path.p))
+		h = sk->ops->accept(sk, l->h, &in->peer, &local);
+	return h;
+}
+
 static void accept_all(struct app *a, struct app_listener *l)
 {
-	struct sk_addr peer, local;
+	struct tcp_incoming in = { .target = l->target, .port = l->port, .listener = (uint32_t)(l - a->listener) };
 	int h;
 
 	l->paused = false;
-	while ((h = a->sk.sk.ops->accept(&a->sk.sk, l->h, &peer, &local)) >= 0)
-		tcp_accepted(&a->path.p, h, &peer, &l->target, l->port);
-	if (h == -EMFILE || h == -ENFILE || h == -ENOMEM || h == -ENOBUFS) {
+	do {
+		h = accept_one(a, l, &in);
+		if (h >= 0)
+			tcp_accepted(&a->path.p, h, &in);
+		/* a connection that ended in the queue is no reason to leave those behind it there */
+	} while (h >= 0 || h == -ECONNABORTED || h == -EPROTO || h == -EINTR);
+	if (h == -EMFILE || h == -ENFILE || h == -ENOMEM || h == -ENOBUFS)
 		env_drop(&a->env, DROP_NO_DESCRIPTOR);
-		l->paused = a->any_paused = true;
-	}
+	else if (h != -EBUSY)
+		return;
+	l->paused = a->any_paused = true;
 }
 
 void app_listen_event(struct app *a, const struct ev_hit *hit)

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "app_priv.h"
+#include "base/bytes.h"
 #include "proto/reasm.h"
 
 #define UDP_ONEWAY	(30 * NS_S)	/* net.netfilter.nf_conntrack_udp_timeout and _stream, where nobody set them */
@@ -95,6 +96,22 @@ static void *map_zeroed(size_t len)
 	return mem == MAP_FAILED ? NULL : mem;
 }
 
+static unsigned proc_number(const char *path, unsigned missing, unsigned most)
+{
+	unsigned n, none;
+
+	return proc_numbers(path, &n, &none) > 0 ? BYTES_MIN(n, most) : missing;
+}
+
+/* How patient the host's own TCP is with its SYNs: a kernel without tcp_syn_linear_timeouts (Linux 6.5) has none */
+static void kernel_tcp(struct tcp_settings *ret)
+{
+	ret->syn_retries = (uint8_t)proc_number("/proc/sys/net/ipv4/tcp_syn_retries", 6, 255);
+	ret->syn_linear = (uint8_t)proc_number("/proc/sys/net/ipv4/tcp_syn_linear_timeouts", 0, 255);
+	ret->synack_retries = (uint8_t)proc_number("/proc/sys/net/ipv4/tcp_synack_retries", 5, 255);
+	ret->rto_max = proc_number("/proc/sys/net/ipv4/tcp_rto_max_ms", 120000, 120000) * NS_MS;
+}
+
 /* Engine, sockets, tables: what needs no namespace */
 static int rooms_init(struct app *a, struct err *e)
 {
@@ -130,6 +147,7 @@ static int rooms_init(struct app *a, struct err *e)
 		a->udp.timeout_oneway = s * NS_S;
 	if (proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout_stream", &s, &none) > 0 && s)
 		a->udp.timeout_stream = s * NS_S;
+	kernel_tcp(&a->tcp);
 	if (!a->sk.v6)
 		a->conf.f[FWD_V6].on = false;
 	splice.key = a->env.key;
@@ -311,6 +329,8 @@ static void path_wire(struct app *a)
 	a->path.p.reasm = a->reasm;
 	a->path.p.tcp_pool = &a->tcp_pool;
 	a->path.p.udp = &a->udp;
+	a->path.p.tcp = &a->tcp;
+	a->path.p.half_open = a->half_open;
 	if (a->ns_done.has_linklocal)
 		a->fwd.f[FWD_V6].seen_ll = a->ns_done.linklocal;
 }
@@ -434,5 +454,6 @@ void app_free(struct app *a)
 	if (a->ev)
 		a->ev->ops->close(a->ev);
 	free(a->listener);
+	free(a->half_open);
 	free(a);
 }

@@ -229,12 +229,11 @@ static void socket_does(struct fuzz *z)
 static void host_accepts(struct fuzz *z)
 {
 	struct flow_key key = world_key(&z->w, z->c[take8(&z->in) % CONNS].port, 80);
-	struct sk_addr peer = { .a = key.far, .port = 80 };
-	static const struct inaddr unset;
+	struct tcp_incoming in = { .peer = { .a = key.far, .port = 80 }, .port = key.guest_port };
 	int h = fake_sk_accepted(&z->w.sk);
 
 	if (h >= 0)
-		tcp_accepted(&z->w.path.p, h, &peer, &unset, key.guest_port);
+		tcp_accepted(&z->w.path.p, h, &in);
 }
 
 static void command(struct fuzz *z)

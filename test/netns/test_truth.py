@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The container's applications hear what the network says: why a connect failed, who is still there, which class."""
 import errno
+import os
 import time
 
 import pytest
 
 import lab as L
+from nsnet import echo, until
+from test_limits import cpu_seconds
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
 NET = {4: "198.51.100.%d", 6: "2001:db8:2::%x"}  # behind the peer
@@ -95,3 +98,71 @@ def test_connect_errno_firewall(own_lab, fam):
     with lab.start() as i:
         lab.hst.run("nft", "-f", "-", input="\n".join(rules) + "\n")
         compare(lab, i, cases, fam, {"port-unreachable": errno.ECONNREFUSED, "tcp reset": errno.ECONNREFUSED})
+
+
+@FAM
+def test_inbound_refused(lab, fam):
+    """TCP-33: nobody listens in the container: the client, connected to the host's port already, hears it at once."""
+    p = L.port()
+    with lab.start("-t", str(p)):
+        why(lab.peer, L.HST[fam], 9)  # peer and host know each other's link addresses from here on
+        for _ in range(3):
+            began = time.monotonic()
+            with pytest.raises(ConnectionResetError), lab.peer.connect(L.HST[fam], p) as s:
+                s.recv(1)
+            assert time.monotonic() - began < .5
+
+
+def sockets(inst):
+    count = 0
+    for name in os.listdir(f"/proc/{inst.pid}/fd"):
+        try:
+            count += os.readlink(f"/proc/{inst.pid}/fd/{name}").startswith("socket:")
+        except FileNotFoundError:  # closed meanwhile
+            pass
+    return count
+
+
+@FAM
+def test_inbound_half_open(own_lab, fam):
+    """A container that answers no SYN: 512 connections of a published port wait in the program, the rest in the kernel's
+    queue. Nothing spins; other ports work; when the container answers, all are served."""
+    lab, p, other, count = own_lab, L.port(), L.port(), 600
+    with lab.start("-t", f"{p},{other}") as i, i.ct.serve(L.ANY[fam], p, echo), i.ct.serve(L.ANY[fam], other, echo):
+        i.ct.run("nft", "-f", "-", input=f"add table inet t\nadd chain inet t i {{ type filter hook input priority 0; }}\n"
+                 f"add rule inet t i tcp dport {p} drop\n")
+        base = sockets(i)
+        clients = [lab.peer.connect(L.HST[fam], p) for _ in range(count)]
+        until(lambda: f"{sockets(i) - base} connections taken", lambda: sockets(i) - base == 512)
+        used = cpu_seconds(i.pid)
+        time.sleep(1)  # that nothing happens has no other sign
+        assert cpu_seconds(i.pid) - used < .3, "spins while connections wait"
+        assert sockets(i) - base == 512
+        with lab.peer.connect(L.HST[fam], other) as s:
+            s.sendall(b"x")
+            assert s.recv(1) == b"x"
+        i.ct.run("nft", "flush", "ruleset")
+        for s in clients:
+            s.sendall(b"y")
+        for s in clients:
+            assert s.recv(1) == b"y"
+        for s in clients:
+            s.close()
+        until(lambda: f"{sockets(i) - base} sockets left", lambda: sockets(i) <= base)
+
+
+@FAM
+def test_inbound_syn_again(own_lab, fam):
+    """TCP-34: SYNs come again as often, and as far apart, as the host's own kernel would send them."""
+    lab, p = own_lab, L.port()
+    lab.hst.sysctl("net.ipv4.tcp_syn_retries", 1)
+    lab.hst.sysctl("net.ipv4.tcp_syn_linear_timeouts", 1)
+    with lab.start("-t", str(p)) as i:
+        i.ct.run("nft", "-f", "-", input="add table inet t\nadd chain inet t i { type filter hook input priority 0; }\n"
+                 f"add rule inet t i tcp dport {p} counter drop\n")
+        began = time.monotonic()
+        with pytest.raises(ConnectionResetError), lab.peer.connect(L.HST[fam], p) as s:
+            s.recv(1)
+        # at 0, 1 and 2 s; given up 2 s after that
+        assert 3.9 < time.monotonic() - began < 5
+        assert "counter packets 4" in i.ct.run("nft", "list", "ruleset").stdout  # and the reset

@@ -342,6 +342,11 @@ static void cmd_flows(struct scn *s)
 	scn_equal(s, "flows", s->w.flows.cnt);
 }
 
+static void cmd_half_open(struct scn *s)
+{
+	scn_equal(s, "half open", s->w.half_open[0]);
+}
+
 static void cmd_drop(struct scn *s)
 {
 	static const char *const name[] = {
@@ -394,7 +399,7 @@ void scn_run(struct scn *s)
 		{ "guest", cmd_guest }, { "expect", cmd_expect }, { "expect-last", cmd_expect }, { "sk", scn_socket }, { "batch", cmd_batch }, { "end", cmd_end },
 		{ "ignore", cmd_ignore }, { "conn", cmd_conn }, { "isn", cmd_isn }, { "again", cmd_again }, { "link", cmd_link },
 		{ "flows", cmd_flows }, { "drop", cmd_drop }, { "idle", cmd_idle }, { "table", cmd_table }, { "tcpoff", cmd_off },
-		{ "endall", cmd_end_all }, { "icmp", scn_icmp }, { "norouter", scn_norouter },
+		{ "endall", cmd_end_all }, { "half-open", cmd_half_open }, { "icmp", scn_icmp }, { "norouter", scn_norouter },
 	};
 	const char *name = scn_next(s);
 

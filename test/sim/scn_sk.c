@@ -56,13 +56,12 @@ static void scn_event(struct scn *s, uint32_t mask)
 static void sk_accept(struct scn *s)
 {
 	struct flow_key key = world_key(&s->w, s->c->guest_port, 80);
-	struct sk_addr peer = { .a = key.far, .port = 80 };
-	static const struct inaddr unset;
+	struct tcp_incoming in = { .peer = { .a = key.far, .port = 80 }, .port = s->c->guest_port };
 
 	scn_quiet(s);
 	s->c->h = fake_sk_accepted(&s->w.sk);
 	s->c->handle_known = true;
-	tcp_accepted(&s->w.path.p, s->c->h, &peer, &unset, s->c->guest_port);
+	tcp_accepted(&s->w.path.p, s->c->h, &in);
 }
 
 static void sk_connected(struct scn *s)

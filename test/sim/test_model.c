@@ -367,13 +367,12 @@ static bool verdict(struct model *m)
 
 static bool run(struct model *m)
 {
-	static const struct inaddr unset;
-	struct sk_addr peer = { .a = m->key.far, .port = m->key.far_port };
+	struct tcp_incoming in = { .peer = { .a = m->key.far, .port = m->key.far_port }, .port = m->key.guest_port };
 
 	if (!m->g.active) {
 		m->h = fake_sk_accepted(&m->w.sk);
 		m->w.sk.s[m->h].sndbuf = sndbuf_of(m);
-		tcp_accepted(&m->w.path.p, m->h, &peer, &unset, m->key.guest_port);
+		tcp_accepted(&m->w.path.p, m->h, &in);
 	}
 	for (int i = 0; i < STEPS_MAX; i++) {
 		ns_t at;

@@ -42,6 +42,8 @@ struct world {
 	struct flow_tab flows;
 	struct fwd fwd;
 	struct path path;
+	struct tcp_settings tcp;
+	uint32_t half_open[1];
 	void *mem;
 	bool v6;
 	uint8_t *batch_buf[L2_BATCH];	/* frames from the guest, until delivered */
@@ -95,7 +97,10 @@ static inline void world_init(struct world *w, bool v6, bool deferred, ns_t now,
 	w->fwd.f[FWD_V6] = (struct fwd_family_set){ .on = true, .prefix_len = 64, .guest = world_addr("2001:db8::2"),
 						   .seen = world_addr("2001:db8::2"), .gateway = world_addr("fe80::1"),
 						   .ours = world_addr("fe80::1") };
+	w->tcp = (struct tcp_settings){ 6, 4, 5, 120 * NS_S };	/* the kernel's defaults */
 	path_init(&w->path, &w->env, &w->flows, &w->fwd, &svc);
+	w->path.p.tcp = &w->tcp;
+	w->path.p.half_open = w->half_open;
 }
 
 static inline void world_batch_free(struct world *w)

@@ -30,6 +30,8 @@ struct rig {
 	struct flow_tab flows;
 	struct env env;
 	struct proto p;
+	struct tcp_settings tcp;
+	uint32_t half_open[2];
 	void *mem;
 	struct flow_key key;
 	struct flow *f;			/* open, NULL before rig_open() */
@@ -63,7 +65,8 @@ static inline int rig_setup(void **state)
 	r->mem = calloc(1, flow_tab_size(4));
 	flow_tab_init(&r->flows, r->mem, 4, &key);
 	r->fwd.tcp_on = r->fwd.f[FWD_V4].on = r->fwd.f[FWD_V6].on = true;
-	r->p = (struct proto){ .env = &r->env, .flows = &r->flows, .fwd = &r->fwd, .ready_first = FLOW_NONE,
+	r->tcp = (struct tcp_settings){ 6, 4, 5, 120 * NS_S };
+	r->p = (struct proto){ .tcp = &r->tcp, .half_open = r->half_open, .env = &r->env, .flows = &r->flows, .fwd = &r->fwd, .ready_first = FLOW_NONE,
 			       .ready_last = FLOW_NONE };
 	r->key = (struct flow_key){
 		.guest = rig_addr(v4 ? "192.0.2.10" : "2001:db8::10"), .far = rig_addr(v4 ? "198.51.100.7" : "2001:db8:f::7"),

@@ -103,25 +103,26 @@ static void test_drop_fails(void **state)
 /* Ports and peers that can't be told to the guest */
 static void test_accept_refused(void **state)
 {
-	static const struct inaddr unset;
 	struct rig *r = *state;
-	struct sk_addr peer = { .a = r->key.far, .port = 0 };
+	struct tcp_incoming in = { .peer = { .a = r->key.far, .port = 0 }, .target = r->key.guest, .port = 40000 };
 	int h = fake_sk_accepted(&r->sk);
 
-	assert_int_equal(tcp_accepted(&r->p, h, &peer, &r->key.guest, 40000), -EADDRNOTAVAIL);
+	assert_int_equal(tcp_accepted(&r->p, h, &in), -EADDRNOTAVAIL);
 	assert_false(r->sk.s[h].open);
 	assert_int_equal(r->sk.s[h].how, SK_END_RESET);
-	peer.port = 80;
+	in.peer.port = 80;
+	in.target = (struct inaddr){ { 0 } };
 	h = fake_sk_accepted(&r->sk);
-	assert_int_equal(tcp_accepted(&r->p, h, &peer, &unset, 40000), -EADDRNOTAVAIL);	/* no address of the guest is known */
+	assert_int_equal(tcp_accepted(&r->p, h, &in), -EADDRNOTAVAIL);	/* no address of the guest is known */
 	assert_false(r->sk.s[h].open);
 	assert_int_equal(r->drops.cnt[DROP_TCP_NO_GUEST], 2);
+	in.target = r->key.guest;
 	h = fake_sk_accepted(&r->sk);
-	assert_int_equal(tcp_accepted(&r->p, h, &peer, &r->key.guest, 40000), 0);
+	assert_int_equal(tcp_accepted(&r->p, h, &in), 0);
 	assert_true(r->sk.s[h].open && r->sk.s[h].watched);
 	assert_non_null(flow_find(&r->flows, &r->key));
 	h = fake_sk_accepted(&r->sk);
-	assert_int_equal(tcp_accepted(&r->p, h, &peer, &r->key.guest, 40000), -EADDRINUSE);
+	assert_int_equal(tcp_accepted(&r->p, h, &in), -EADDRINUSE);
 	assert_false(r->sk.s[h].open);
 	assert_int_equal(r->flows.cnt, 1);
 }

@@ -21,6 +21,7 @@ void tcp_init(struct proto *p, struct flow *f)
 	t->rto_at = t->ack_at = t->drop_at = NS_NEVER;
 	t->ws_ours = TCP_WS_OURS;
 	t->delay_acks = true;
+	t->listener = FLOW_NONE;
 }
 
 void tcp_take_syn(struct proto *p, struct flow *f, const struct wire_tcp *h)
@@ -61,6 +62,7 @@ static void close_socket(struct proto *p, struct flow *f, enum sk_end how)
 void tcp_abort(struct proto *p, struct flow *f)
 {
 	trace_add(p->env->tr, p->env->now, "tcp abort", flow_idx(p->flows, f), tcp_of(f)->phase, 0);
+	tcp_half_open_end(p, tcp_of(f));
 	close_socket(p, f, SK_END_RESET);
 	proto_flow_free(p, f);
 }
@@ -153,16 +155,16 @@ void tcp_guest_new(struct proto *p, const struct flow_key *key, const struct tcp
 	tcp_emit_stray_rst(p, key, s);
 }
 
-int tcp_accepted(struct proto *p, int h, const struct sk_addr *peer, const struct inaddr *target, uint16_t port)
+int tcp_accepted(struct proto *p, int h, const struct tcp_incoming *in)
 {
-	struct flow_key key = { .far_port = peer->port, .guest_port = port, .proto = FLOW_TCP, .guest = *target };
+	struct flow_key key = { .far_port = in->peer.port, .guest_port = in->port, .proto = FLOW_TCP, .guest = in->target };
 	enum drop why = DROP_TCP_NO_GUEST;
 	struct flow *f, *old;
 	struct tcp *t;
 	int err = -EADDRNOTAVAIL;
 
-	if (!peer->port || fwd_from_host(p->fwd, &peer->a, &key.far) ||
-	    (inaddr_is_unset(target) && fwd_guest_addr(p->fwd, &key.far, &key.guest)))
+	if (!in->peer.port || fwd_from_host(p->fwd, &in->peer.a, &key.far) ||
+	    (inaddr_is_unset(&in->target) && fwd_guest_addr(p->fwd, &key.far, &key.guest)))
 		goto refuse;
 	old = flow_find(p->flows, &key);
 	if (old && tcp_of(old)->phase == TCP_PHASE_QUIET)
@@ -173,6 +175,8 @@ int tcp_accepted(struct proto *p, int h, const struct sk_addr *peer, const struc
 		goto refuse;
 	}
 	f = flow_new(p->flows, &key);
+	if (!f && proto_evict(p))
+		f = flow_new(p->flows, &key);
 	if (!f) {
 		why = DROP_FLOW_FULL;
 		err = -ENFILE;
@@ -185,6 +189,7 @@ int tcp_accepted(struct proto *p, int h, const struct sk_addr *peer, const struc
 	t->syn_wnd = 65535;
 	t->max = t->nxt = t->iss + 1;
 	tcp_phase_set(p, f, TCP_PHASE_SYN_SENT);
+	tcp_half_open_begin(p, t, in->listener);
 	p->env->sk->ops->watch(p->env->sk, h, flow_ref(p->flows, f));
 	tcp_emit_syn(p, f);
 	tcp_timer_data_sent(p, t, t->max, false);
@@ -251,6 +256,7 @@ void tcp_guest_gone(struct proto *p, struct flow *f)
 	/* Unread data would turn the close into a reset, and lose what the kernel still has to send */
 	for (n = 0; n < 1024 && sk->ops->peek(sk, f->h, 0, &iov, 1) > 0; n++)
 		sk->ops->drop(sk, f->h, TCP_WND_MAX);
+	tcp_half_open_end(p, tcp_of(f));
 	close_socket(p, f, SK_END_GRACEFUL);
 	proto_flow_free(p, f);
 }

@@ -25,7 +25,6 @@
 #define TCP_RTO_MIN	(200 * NS_MS)	/* as Linux; the link is memory, so RTT says nothing below it */
 #define TCP_RTO_MAX	(120 * NS_S)
 #define TCP_RETRIES	15		/* data and probes without any answer, as net.ipv4.tcp_retries2 */
-#define TCP_SYN_RETRIES	7		/* LIM-6 */
 #define TCP_QUIET	(2 * NS_S)	/* how long a lost last ACK can be repeated */
 #define TCP_DUPACKS	3		/* RFC 5681 3.2 */
 #define TCP_FLIGHT_MAX	(15u << 20)	/* most in flight to the guest: a peek can step over 16 MiB where SO_PEEK_OFF is missing */
@@ -88,6 +87,7 @@ struct tcp {
 	uint8_t lazy_cnt, small_run;
 	uint8_t syn_flags;		/* of our SYN, for its identical retransmission */
 	uint16_t syn_wnd;
+	uint32_t listener;		/* where this one counts as half open, FLOW_NONE: nowhere */
 	bool guest_has_ws;		/* the guest offered window scaling */
 
 	uint32_t iss, una, nxt, max;	/* max: highest sent ever, FIN included */
@@ -140,6 +140,14 @@ void tcp_take_syn(struct proto *p, struct flow *f, const struct wire_tcp *h);
 void tcp_init(struct proto *p, struct flow *f);
 /* The end of handling anything: retransmit, push, acknowledge, close, timers. May free the flow. */
 void tcp_settle(struct proto *p, struct flow *f);
+
+/* --- syn.c --- */
+/* How often SYN or SYN, ACK is sent again, and how long to wait after the last time */
+int tcp_syn_limit(const struct proto *p, const struct tcp *t);
+ns_t tcp_syn_wait(const struct proto *p, const struct tcp *t);
+void tcp_half_open_begin(struct proto *p, struct tcp *t, uint32_t listener);
+/* It counts no more, if it did */
+void tcp_half_open_end(struct proto *p, struct tcp *t);
 
 /* --- refuse.c --- */
 /* Tell the guest that its SYN failed with negative errno ERR; false: a reset is the answer, or all that is left */

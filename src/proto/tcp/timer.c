@@ -138,7 +138,7 @@ static bool rto_expired(struct proto *p, struct flow *f)
 		t->rto_at = p->env->now + tcp_rto(t);
 		return tcp_probe_tail(p, f);
 	}
-	if (give_up(p, f, syn ? TCP_SYN_RETRIES : TCP_RETRIES))
+	if (give_up(p, f, syn ? tcp_syn_limit(p, t) : TCP_RETRIES))
 		return false;
 	if (t->backoff < 16)
 		t->backoff++;
@@ -146,7 +146,7 @@ static bool rto_expired(struct proto *p, struct flow *f)
 	t->rtt_timing = false;
 	if (syn) {
 		t->rto = TCP_RTO_SYN_RETRIED;
-		t->rto_at = p->env->now + (TCP_RTO_INIT << BYTES_MAX(t->retries - 4, 0));	/* TCP-34: linear, then doubled */
+		t->rto_at = p->env->now + tcp_syn_wait(p, t);
 		tcp_emit_syn(p, f);
 		return true;
 	}
