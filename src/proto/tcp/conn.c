@@ -17,6 +17,7 @@ void tcp_init(struct proto *p, struct flow *f)
 	t->una = t->nxt = t->max = t->recover = t->iss;
 	t->head = t->iss + 1;
 	t->ts_off = (uint32_t)(hash_sip(&p->env->key, &f->key, sizeof(f->key)) >> 32);	/* tells nothing of our uptime (RFC 7323 5.4) */
+	t->syn_ts = tcp_ts_now(p, t);
 	t->rto = TCP_RTO_INIT;
 	t->rto_at = t->ack_at = t->drop_at = NS_NEVER;
 	t->ws_ours = TCP_WS_OURS;

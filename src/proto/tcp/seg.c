@@ -93,6 +93,7 @@ bool tcp_emit_syn(struct proto *p, struct flow *f)
 		h.has_sack_ok = true;
 	}
 	put_ts(p, t, &h);
+	h.ts_val = t->syn_ts;
 	if (!(t->syn_flags & WIRE_TCP_ACK)) {	/* offered; the answer decides */
 		h.has_ts = true;
 		h.ts_ecr = 0;

@@ -100,6 +100,7 @@ struct tcp {
 	struct tcp_range { uint32_t from, to; } sacked[TCP_SACKED];	/* what the guest has beyond una, ascending */
 
 	uint32_t ts_off;		/* our timestamps: milliseconds of the clock plus this */
+	uint32_t syn_ts;		/* timestamp of our SYN, in each retransmission of it */
 	uint32_t ts_recent;		/* the guest's, to echo (RFC 7323 4.3) */
 	uint32_t kept_head, kept_cnt;	/* blocks of the pool in order of sequence, index + 1; 0: none */
 	uint32_t kept_recent;		/* a sequence of the block that came last: its range is reported first (RFC 2018 4) */
