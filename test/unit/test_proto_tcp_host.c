@@ -75,7 +75,7 @@ static void test_link_full(void **state)
 	fake_sk_feed(&r->sk, r->f->h, "abc", 3);
 	r->l2.reserve_max = 0;
 	push(r);
-	assert_true(r->t->host_more && r->t->rto_at != NS_NEVER);
+	assert_true(r->t->host_more && r->t->push_at == r->env.now + TCP_LINK_RETRY);
 	assert_int_equal(r->t->max, r->t->iss + 1);
 	r->l2.reserve_max = UINT32_MAX;
 	fake_l2_refuse_after(&r->l2, 0);

@@ -19,7 +19,8 @@ void tcp_init(struct proto *p, struct flow *f)
 	t->ts_off = (uint32_t)(hash_sip(&p->env->key, &f->key, sizeof(f->key)) >> 32);	/* tells nothing of our uptime (RFC 7323 5.4) */
 	t->syn_ts = tcp_ts_now(p, t);
 	t->rto = TCP_RTO_INIT;
-	t->rto_at = t->ack_at = t->drop_at = NS_NEVER;
+	t->rto_at = t->ack_at = t->drop_at = t->push_at = NS_NEVER;
+	t->challenge_at = p->env->now;
 	t->ws_ours = TCP_WS_OURS;
 	t->delay_acks = true;
 	t->listener = FLOW_NONE;
@@ -88,7 +89,7 @@ void tcp_finish(struct proto *p, struct flow *f)
 	close_socket(p, f, SK_END_GRACEFUL);
 	tcp_phase_set(p, f, TCP_PHASE_QUIET);
 	t->host_more = t->rexmit_due = false;
-	t->ack_at = t->drop_at = NS_NEVER;
+	t->ack_at = t->drop_at = t->push_at = NS_NEVER;
 	t->rto_at = p->env->now + TCP_QUIET;
 }
 

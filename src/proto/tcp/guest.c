@@ -16,10 +16,29 @@ struct gather {				/* in-order payload of the batch, not yet sent */
 	bool fin;
 };
 
+/* The guest learns where we are, as it seems to be elsewhere */
 static void challenge(struct proto *p, struct flow *f, enum drop why)
 {
 	env_drop(p->env, why);
 	tcp_of(f)->ack_due = tcp_of(f)->ack_now = true;
+}
+
+/* The same for a segment without data, which may itself be such an answer: two ends that disagree must not answer each other
+ * for ever (RFC 5961 7)
+ */
+static void challenge_empty(struct proto *p, struct flow *f, const struct tcp_seg *s, enum drop why)
+{
+	struct tcp *t = tcp_of(f);
+
+	if (p->env->now - t->challenge_at >= TCP_CHALLENGE_TIME) {
+		t->challenge_at = p->env->now;
+		t->challenges = 0;
+	}
+	if (s->data.len || t->challenges++ < TCP_CHALLENGES)
+		challenge(p, f, why);
+	else
+		env_drop(p->env, DROP_TCP_CHALLENGE);
+	t->challenges = BYTES_MIN(t->challenges, TCP_CHALLENGES);
 }
 
 bool tcp_sent(struct proto *p, struct flow *f, int r, uint32_t len, bool fin)
@@ -298,22 +317,22 @@ static bool take_open(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 			return false;
 		}
 		if (seqno_gt(s->h.seq, expect) && seqno_lt(s->h.seq, t->rcv_edge))
-			challenge(p, f, DROP_TCP_RST_SEQ);
+			challenge_empty(p, f, s, DROP_TCP_RST_SEQ);
 		else
 			env_drop(p->env, DROP_TCP_RST_SEQ);
 		return true;
 	}
 	if (flags & WIRE_TCP_SYN) {	/* RFC 5961 4.2 */
-		challenge(p, f, DROP_TCP_SYN_LATE);
+		challenge_empty(p, f, s, DROP_TCP_SYN_LATE);
 		return true;
 	}
 	if (t->ts_on && (!s->h.has_ts || seqno_lt(s->h.ts_val, t->ts_recent))) {	/* RFC 7323 3.2, 5.3 */
-		challenge(p, f, DROP_TCP_PAWS);
+		challenge_empty(p, f, s, DROP_TCP_PAWS);
 		return true;
 	}
 	if (!acceptable(t, s, expect)) {
 		/* also keep-alive probes, which want just this answer (TCP-57) */
-		challenge(p, f, seqno_gt(s->h.seq, expect) ? DROP_TCP_WINDOW : DROP_TCP_OLD);
+		challenge_empty(p, f, s, seqno_gt(s->h.seq, expect) ? DROP_TCP_WINDOW : DROP_TCP_OLD);
 		return true;
 	}
 	if (!(flags & WIRE_TCP_ACK)) {
@@ -323,7 +342,7 @@ static bool take_open(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 	if (t->ts_on && seqno_le(s->h.seq, t->rcv_acked))	/* RFC 7323 4.3 */
 		t->ts_recent = s->h.ts_val;
 	if (seqno_gt(s->h.ack, t->max)) {
-		challenge(p, f, DROP_TCP_ACK_UNSENT);
+		challenge_empty(p, f, s, DROP_TCP_ACK_UNSENT);
 		return true;
 	}
 	return take_ack(p, f, s) && take_data(p, f, s, g);
@@ -368,7 +387,7 @@ static bool take_syn_rcvd(struct proto *p, struct flow *f, const struct tcp_seg 
 		if (s->h.seq == t->irs)
 			tcp_emit_syn(p, f);
 		else
-			challenge(p, f, DROP_TCP_SYN_LATE);	/* a guest that forgot resets us, and tries again */
+			challenge_empty(p, f, s, DROP_TCP_SYN_LATE);	/* a guest that forgot resets us, and tries again */
 		return true;
 	}
 	if (!(flags & WIRE_TCP_ACK)) {
@@ -377,7 +396,7 @@ static bool take_syn_rcvd(struct proto *p, struct flow *f, const struct tcp_seg 
 	}
 	/* the SYN of a simultaneous open lies before the window */
 	if (!(flags & WIRE_TCP_SYN) && !acceptable(t, s, t->rcv_nxt)) {
-		challenge(p, f, DROP_TCP_WINDOW);
+		challenge_empty(p, f, s, DROP_TCP_WINDOW);
 		return true;
 	}
 	if (s->h.ack != t->iss + 1) {
@@ -454,7 +473,7 @@ static bool take_quiet(struct proto *p, struct flow *f, const struct tcp_seg *s)
 		return false;
 	}
 	if (s->data.len || flags & (WIRE_TCP_FIN | WIRE_TCP_SYN))
-		challenge(p, f, DROP_TCP_OLD);
+		challenge_empty(p, f, s, DROP_TCP_OLD);
 	return true;
 }
 

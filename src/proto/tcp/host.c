@@ -103,7 +103,7 @@ static void no_data(struct proto *p, struct flow *f, int r, bool *ret_gone)
 	case EBUSY:
 		return;			/* an ACK is on its way */
 	case ENOBUFS:
-		tcp_timer_blocked(p, t);	/* the link is full: try again with the timer, or with the next ACK */
+		t->push_at = p->env->now + TCP_LINK_RETRY;	/* the link is full, and tells no event of its end */
 		return;
 	default:
 		*ret_gone = true;
@@ -179,6 +179,8 @@ static bool send_again(struct proto *p, struct flow *f, uint32_t seq, uint32_t w
 		*ret_len = (uint32_t)r;
 	else if (r != -EAGAIN)
 		no_data(p, f, r, &gone);
+	if (r == -ENOBUFS)
+		t->rexmit_due = true;
 	return !gone;
 }
 

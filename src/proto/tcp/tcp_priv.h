@@ -31,6 +31,9 @@
 #define TCP_TS_LEN	12u		/* timestamps in every segment, padded (RFC 7323 A) */
 #define TCP_SACKED	8		/* ranges of the scoreboard; a guest reports four at a time */
 #define TCP_PTO_MIN	(20 * NS_MS)	/* least time to a tail loss probe (RFC 8985 7.2: 10 ms, for wires); a busy guest takes as long */
+#define TCP_CHALLENGES	10		/* answers to segments without data that fit nowhere, ... */
+#define TCP_CHALLENGE_TIME (500 * NS_MS) /* ... in this time: Linux's net.ipv4.tcp_invalid_ratelimit, for loops of ACKs */
+#define TCP_LINK_RETRY	(2 * NS_MS)	/* a link that was full is tried again */
 #define TCP_TURN	16		/* super-frames that one flow sends before others get their turn */
 /* Acknowledged bytes may wait a little in the host socket, which saves a call per reply of a request-response flow. The
  * kernel charges a whole socket buffer until its last byte is gone, so that is for runs of small segments only, ...
@@ -57,6 +60,7 @@ struct tcp {
 	uint8_t phase;			/* enum tcp_phase; tcp_phase_set() only */
 	uint8_t ws_guest, ws_ours;	/* shifts of windows from and to the guest; both 0 if one side offers none */
 	uint8_t dupacks, retries, backoff;
+	uint8_t challenges;		/* since challenge_at */
 
 	/* half-close: each stays true once set */
 	bool guest_fin;			/* the guest's FIN was accepted and passed on */
@@ -113,7 +117,8 @@ struct tcp {
 
 	ns_t guest_data_at;		/* last payload accepted from the guest */
 	ns_t rtt_at, srtt, rttvar, rto;
-	ns_t rto_at, ack_at, drop_at;	/* deadlines, NS_NEVER: none */
+	ns_t challenge_at;
+	ns_t rto_at, ack_at, drop_at, push_at; /* deadlines, NS_NEVER: none */
 };
 
 _Static_assert(sizeof(struct tcp) <= FLOW_BODY_LEN, "struct tcp must fit the flow's body");

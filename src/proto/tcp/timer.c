@@ -101,7 +101,7 @@ void tcp_timer_ack_sent(struct tcp *t)
 void tcp_timer_sync(struct proto *p, struct flow *f)
 {
 	struct tcp *t = tcp_of(f);
-	ns_t at = BYTES_MIN(BYTES_MIN(t->rto_at, t->ack_at), t->drop_at);
+	ns_t at = BYTES_MIN(BYTES_MIN(t->rto_at, t->ack_at), BYTES_MIN(t->drop_at, t->push_at));
 
 	if (at == NS_NEVER)
 		return;
@@ -171,6 +171,8 @@ void tcp_timer(struct proto *p, struct flow *f)
 		t->delay_acks = false;	/* the reply was not soon enough to wait for */
 		t->ack_now = t->ack_due;
 	}
+	if (t->push_at <= p->env->now)
+		t->push_at = NS_NEVER;	/* host_more is still set: settling pushes */
 	if (t->drop_at <= p->env->now && !tcp_discard(p, f, true))
 		return;
 	if (t->rto_at <= p->env->now) {
