@@ -281,6 +281,21 @@ def test_guest_window(net, opts, win, room):
     assert got + c.read(len(data) - room) == data
 
 
+def test_window_of_syn_ack(net):
+    """The window in the guest's SYN,ACK is never scaled (RFC 7323 2.2)."""
+    c, task, s = net.knock(win=1000)
+    c.tx(SYN | ACK, opts=OPTS)
+    c.open_with(s, OPTS)
+    c.rx(flags=ACK)
+    sock, data = task.result(), bytes(range(250)) * 20
+    sock.sendall(data)
+    got = c.read(1000, ack=False)
+    assert len(got) == 1000
+    c.nothing()
+    c.tx(ACK)  # from here on 1000 means 128000
+    assert got + c.read(len(data) - 1000) == data
+
+
 def test_zero_window(net):
     """The guest closes its window: probes that cost nothing, and all the data after it opens again."""
     c, sock = net.dial(win=0)
@@ -469,11 +484,11 @@ def test_out_of_order(net):
 
 
 def test_beyond_window(net):
-    """Data right of the window is refused with an ACK."""
-    c, sock = net.dial()
+    """Data right of the window is refused with an ACK, and not kept either."""
+    c, sock = net.dial(opts=ALL_OPTS)
     exchange(c, sock)
     c.tx(ACK, b"far away", seq=c.far_edge + 10, forged=True)
-    c.rx(flags=ACK, ack=c.snd)
+    assert "SAck" not in dict(c.rx(flags=ACK, ack=c.snd).opts)
     exchange(c, sock)
 
 
