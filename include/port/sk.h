@@ -32,6 +32,11 @@ enum sk_end {
 	SK_END_RESET,			/* RST now */
 };
 
+enum sk_opt {				/* of a TCP socket; values as set() takes them */
+	SK_OPT_CLASS,			/* traffic class of what it sends; of its ECN field nothing is used */
+	SK_OPT_KEEP_ALIVE,		/* probes on; seconds of silence before the first one, 0: the kernel's default */
+};
+
 struct sk_room {
 	uint32_t free;			/* bytes that the kernel would accept now, a cautious figure */
 	uint32_t queued;		/* kernel memory of what the peer has not acknowledged; 0: it has everything */
@@ -65,12 +70,18 @@ struct sk_ops {
 	const char *name;
 
 	/* --- TCP --- */
-	/* New socket, connect started: handle. Events carry REF. FROM: source address, unset: kernel's choice. */
-	int (*connect)(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from);
+	/* New socket, connect started: handle. Events carry REF. FROM: source address, unset: kernel's choice. TOS: as for
+	 * SK_OPT_CLASS, from the SYN on.
+	 */
+	int (*connect)(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from, uint8_t tos);
 	/* How connect() ended: 0, -EINPROGRESS, or its errno; also the pending error of an open socket */
 	int (*result)(struct sk *s, int h);
 	/* Next waiting connection of a listener: handle, peer and local address; -EAGAIN: none. Events start with watch(). */
 	int (*accept)(struct sk *s, int listener, struct sk_addr *ret_peer, struct sk_addr *ret_local);
+	/* Traffic class of the first packets of an accepted connection's peer, 0 if unknown; V4: the family of the peer */
+	uint8_t (*peer_class)(struct sk *s, int h, bool v4);
+	/* 0 or negative errno */
+	int (*set)(struct sk *s, int h, enum sk_opt opt, int value);
 	/* Begin to report events of an accepted socket with REF; what is ready already is reported too */
 	int (*watch)(struct sk *s, int h, struct ev_ref ref);
 	/* Bytes from SKIP bytes behind the head of the receive queue into IOV, left in place; 0: end of stream there */

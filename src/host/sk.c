@@ -38,7 +38,8 @@ static void tcp_options(int fd)
 		sk_set_int(fd, SOL_SOCKET, SO_BUF_LOCK, 0);
 }
 
-static int sk_connect(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from)
+static int sk_connect(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from,
+		      uint8_t tos)
 {
 	struct sk_host *h = sk_host_of(s);
 	int fd = sk_new(h, &to->a, SOCK_STREAM, IPPROTO_TCP), err;
@@ -49,6 +50,8 @@ static int sk_connect(struct sk *s, struct ev_ref ref, const struct sk_addr *to,
 	if (fd < 0)
 		return fd;
 	tcp_options(fd);
+	if (tos)
+		sk_tcp_class(fd, af == AF_INET6, tos);
 	if (!inaddr_is_unset(from)) {
 		struct sk_addr src = { .a = *from, .scope = to->scope };
 
@@ -255,11 +258,24 @@ static void sk_close(struct sk *s, int h, enum sk_end how)
 	close(h);
 }
 
+static int sk_set(struct sk *s, int h, enum sk_opt opt, int value)
+{
+	switch (opt) {
+	case SK_OPT_CLASS:
+		return sk_tcp_class(h, sk_host_of(s)->slot[h].v6, value);
+	case SK_OPT_KEEP_ALIVE:
+		return sk_tcp_keep_alive(h, value);
+	}
+	return -EINVAL;
+}
+
 static const struct sk_ops sk_host_ops = {
 	.name = "kernel",
 	.connect = sk_connect,
 	.result = sk_result,
 	.accept = sk_accept,
+	.peer_class = sk_tcp_peer_class,
+	.set = sk_set,
 	.watch = sk_watch,
 	.peek = sk_peek,
 	.drop = sk_drop,
@@ -335,7 +351,8 @@ int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref r
 			err = -errno;
 	}
 	if (!err && l->proto == SK_TCP) {
-		tcp_options(fd);	/* inherited by what it accepts */
+		tcp_options(fd);	/* inherited by what it accepts, as is the next one */
+		sk_set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
 		if (listen(fd, SOMAXCONN))
 			err = -errno;
 	} else if (!err) {

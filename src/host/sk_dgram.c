@@ -115,6 +115,7 @@ int sk_ping_open(struct sk *s, struct ev_ref ref, const struct sk_addr *to, cons
 	if (fd < 0)
 		return fd;
 	sk_set_int(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVERR : IP_RECVERR, 1);
+	sk_set_int(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVTCLASS : IP_RECVTOS, 1);
 	if (!inaddr_is_unset(from)) {
 		struct sk_addr src = { .a = *from, .scope = to->scope };
 

@@ -39,6 +39,14 @@ int sk_set_int(int fd, int level, int name, int v);
 /* New socket for TO's family with its slot set; bound to the outbound device if that applies. Descriptor or -errno. */
 int sk_new(struct sk_host *s, const struct inaddr *to, int type, int proto);
 
+/* --- sk_tcp_opt.c --- */
+/* Traffic class of what the socket sends; V6: its family. 0 or negative errno. */
+int sk_tcp_class(int fd, bool v6, int tos);
+/* Entry of the ops table; IP_RECVTOS was set on the listener */
+uint8_t sk_tcp_peer_class(struct sk *s, int h, bool v4);
+/* Keep-alive probes on, the first after IDLE_S seconds of silence, 0: the kernel's default. 0 or negative errno. */
+int sk_tcp_keep_alive(int fd, int idle_s);
+
 /* --- sk_dgram.c: entries of the ops table --- */
 int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, const struct sk_addr *to, struct sk_addr *ret_local);
 int sk_ping_open(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from);

@@ -43,12 +43,13 @@ static int fake_sk_new(struct fake_sk *k)
 	if (k->cnt == FAKE_SK_MAX)
 		return -EMFILE;
 	s = &k->s[k->cnt];
-	*s = (struct fake_sk_sock){ .open = true, .result = -EINPROGRESS, .take = k->take, .room = k->room,
+	*s = (struct fake_sk_sock){ .open = true, .keep_alive = -1, .peer_tos = k->peer_tos, .result = -EINPROGRESS, .take = k->take, .room = k->room,
 				    .peek_max = FAKE_SK_ANY };
 	return k->cnt++;
 }
 
-static int fake_sk_connect(struct sk *sk, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from)
+static int fake_sk_connect(struct sk *sk, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from,
+			   uint8_t tos)
 {
 	struct fake_sk *k = (struct fake_sk *)sk;
 	int h = k->connect_err ? k->connect_err : fake_sk_new(k);
@@ -58,6 +59,7 @@ static int fake_sk_connect(struct sk *sk, struct ev_ref ref, const struct sk_add
 	k->s[h].ref = ref;
 	k->s[h].to = *to;
 	k->s[h].from = *from;
+	k->s[h].tos = tos;
 	k->s[h].watched = true;
 	return h;
 }
@@ -71,6 +73,28 @@ static int fake_sk_accept(struct sk *sk, int listener, struct sk_addr *ret_peer,
 {
 	(void)sk, (void)listener, (void)ret_peer, (void)ret_local;
 	return -EAGAIN;
+}
+
+static uint8_t fake_sk_peer_class(struct sk *sk, int h, bool v4)
+{
+	(void)v4;
+	return fake_sk_of(sk, h)->peer_tos;
+}
+
+static int fake_sk_set(struct sk *sk, int h, enum sk_opt opt, int value)
+{
+	struct fake_sk_sock *s = fake_sk_of(sk, h);
+
+	s->sets++;
+	switch (opt) {
+	case SK_OPT_CLASS:
+		s->tos = (uint8_t)value;
+		break;
+	case SK_OPT_KEEP_ALIVE:
+		s->keep_alive = value;
+		break;
+	}
+	return 0;
 }
 
 static int fake_sk_watch(struct sk *sk, int h, struct ev_ref ref)
@@ -246,6 +270,8 @@ static const struct sk_ops fake_sk_ops = {
 	.connect = fake_sk_connect,
 	.result = fake_sk_result,
 	.accept = fake_sk_accept,
+	.peer_class = fake_sk_peer_class,
+	.set = fake_sk_set,
 	.watch = fake_sk_watch,
 	.peek = fake_sk_peek,
 	.drop = fake_sk_drop,

@@ -25,6 +25,9 @@ struct fake_sk_sock {
 	struct ev_ref ref;
 	struct sk_addr to;
 	struct inaddr from;
+	uint8_t tos, peer_tos;		/* traffic class of what it sends; what peer_class() tells */
+	int keep_alive;			/* seconds as set; -1: off */
+	uint32_t sets;
 	int result;			/* of connect: what result() returns */
 
 	struct fake_sk_bytes rx;	/* all that the peer ever sent */
@@ -53,6 +56,7 @@ struct fake_sk_sock {
 struct fake_sk {
 	struct sk sk;			/* first: the ops cast back */
 	bool deferred;
+	uint8_t peer_tos;		/* of sockets to come */
 	int connect_err;		/* negative errno for the next connects; 0: none */
 	int watch_err;
 	struct sk_room room;		/* of new sockets */

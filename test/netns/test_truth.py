@@ -2,6 +2,8 @@
 """The container's applications hear what the network says: why a connect failed, who is still there, which class."""
 import errno
 import os
+import socket
+import struct
 import time
 
 import pytest
@@ -166,3 +168,139 @@ def test_inbound_syn_again(own_lab, fam):
         # at 0, 1 and 2 s; given up 2 s after that
         assert 3.9 < time.monotonic() - began < 5
         assert "counter packets 4" in i.ct.run("nft", "list", "ruleset").stdout  # and the reset
+
+
+class Sniff:
+    """Traffic classes of TCP packets as they pass a device: a set for each (port from, port to) of 0 for any."""
+
+    def __init__(self, ns, dev):
+        self.sock = ns.sock(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self.sock.bind((dev, 3))
+        self.sock.setblocking(False)
+        self.seen = []
+
+    def classes(self, src=0, dst=0, data=False):
+        """What went from port SRC to port DST so far; `data`: only packets with payload."""
+        while True:
+            try:
+                p = self.sock.recv(200)[14:]
+            except BlockingIOError:
+                break
+            if p[0] >> 4 == 4 and p[9] == 6:
+                tos, tcp, size = p[1], p[(p[0] & 15) * 4:], struct.unpack_from("!H", p, 2)[0] - (p[0] & 15) * 4
+            elif p[0] >> 4 == 6 and p[6] == 6:
+                tos, tcp, size = (p[0] << 4 | p[1] >> 4) & 255, p[40:], struct.unpack_from("!H", p, 4)[0]
+            else:
+                continue
+            self.seen.append((*struct.unpack_from("!HH", tcp), size > (tcp[12] >> 4) * 4, tos & 0xfc))
+        return {t for s, d, full, t in self.seen if src in (0, s) and dst in (0, d) and (full or not data)}
+
+    def close(self):
+        self.sock.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *a):
+        self.close()
+
+
+def set_class(s, tos):
+    if s.family == socket.AF_INET6:
+        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, tos)
+    else:
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+
+
+@FAM
+def test_class_out(lab, fam):
+    """UDP-50 for TCP: the DSCP of the container's connection is that of the host's, from the SYN on, and may change."""
+    p = L.port()
+    with lab.start() as i, lab.peer.serve(L.PEER[fam], p, echo), Sniff(lab.peer, "e0") as net:
+        s = i.ct.sock(socket.AF_INET6 if fam == 6 else socket.AF_INET, socket.SOCK_STREAM)
+        with s:
+            s.settimeout(10)
+            set_class(s, 0xb8)
+            s.connect((L.PEER[fam], p))
+            s.sendall(b"x")
+            assert s.recv(1) == b"x"
+            assert net.classes(dst=p) == {0xb8}
+            set_class(s, 0x28)
+            s.sendall(b"y" * 100000)
+            left = 100000
+            while left:
+                left -= len(s.recv(left))
+            assert net.classes(dst=p, data=True) == {0xb8, 0x28}
+
+
+@FAM
+@pytest.mark.parametrize("any_family", [True, False], ids=["any", "one"])
+def test_class_in(lab, fam, any_family):
+    """A client's DSCP is what the container sees, and the other way round; on a listener of both families too."""
+    p = L.port()
+    spec = f"{p}" if any_family else f"{L.HST[fam]}/{p}"
+
+    def answer(s, _peer):
+        set_class(s, 0x48)
+        echo(s, _peer)
+    with lab.start("-t", spec) as i, i.ct.serve(L.ANY[fam], p, answer), Sniff(lab.peer, "e0") as net, \
+            Sniff(i.ct, i.tap) as tap:
+        with lab.peer.sock(socket.AF_INET6 if fam == 6 else socket.AF_INET, socket.SOCK_STREAM) as s:
+            s.settimeout(10)
+            set_class(s, 0x88)
+            s.connect((L.HST[fam], p))
+            s.sendall(b"x")
+            assert s.recv(1) == b"x"
+            assert tap.classes(dst=p) == {0x88}
+            assert net.classes(src=p, data=True) == {0x48}
+        with lab.peer.connect(L.HST[fam], p) as s:
+            s.sendall(b"x")
+            assert s.recv(1) == b"x"
+        assert tap.classes(dst=p) == {0x88, 0}
+
+
+@FAM
+@pytest.mark.heavy
+def test_keep_alive_passes(own_lab, fam):
+    """TCP-57: a container that probes its peer makes the host's kernel probe as well, and hears when the peer is dead."""
+    lab, p = own_lab, L.port()
+    with lab.start() as i, lab.peer.serve(L.PEER[fam], p, echo):
+        with i.ct.connect(L.PEER[fam], p) as s:
+            s.sendall(b"x")
+            assert s.recv(1) == b"x"
+
+            def timer():
+                return lab.out(*lab.hst.prefix, "ss", "-tnoH", "dport", "=", str(p))
+            assert "keepalive" not in timer()
+            for opt, value in ((socket.TCP_KEEPIDLE, 1), (socket.TCP_KEEPINTVL, 1)):
+                s.setsockopt(socket.IPPROTO_TCP, opt, value)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            # two probes show how patient the container is; the timer then counts seconds, not hours
+            until(lambda: f"keep-alive of a second: {timer()}", lambda: "keepalive" in timer() and "min" not in timer())
+            lab.peer.run("nft", "-f", "-", input="add table inet t\nadd chain inet t i { type filter hook input priority 0; }\n"
+                         f"add rule inet t i tcp dport {p} drop\n")
+            s.settimeout(30)
+            with pytest.raises(OSError) as e:
+                s.recv(1)
+            assert e.value.errno in (errno.ECONNRESET, errno.ETIMEDOUT)
+
+
+@FAM
+def test_small_writes_wait_for_nothing(lab, fam):
+    """TCP_NODELAY semantics: one small write after the other is on its way at once, in both directions."""
+    p = L.port()
+    with lab.start("-t", str(p)) as i, lab.peer.serve(L.PEER[fam], p, echo), i.ct.serve(L.ANY[fam], p, echo):
+        for ns, addr in ((i.ct, L.PEER[fam]), (lab.peer, L.HST[fam])):
+            with ns.connect(addr, p) as s:
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                s.sendall(b"warm")
+                assert s.recv(4) == b"warm"
+                began = time.monotonic()
+                for _ in range(50):
+                    for c in (b"a", b"b", b"c"):
+                        s.sendall(c)
+                    got = b""
+                    while len(got) < 3:
+                        got += s.recv(3)
+                    assert got == b"abc"
+                assert time.monotonic() - began < 1.5, "a delayed ACK of 40 ms in each round would take 2 s"

@@ -91,6 +91,8 @@ static void cmd_guest(struct scn *s)
 			g.h.wnd = (uint16_t)scn_num(s, scn_next(s));
 		else if (!strcmp(what, "len"))
 			g.len = scn_num(s, scn_next(s));
+		else if (!strcmp(what, "tos"))
+			g.tos = (uint8_t)scn_num(s, scn_next(s));
 		else if (!strcmp(what, "port"))
 			far_port = (uint16_t)scn_num(s, scn_next(s));
 		else
@@ -234,6 +236,8 @@ static void cmd_expect(struct scn *s)
 			scn_want(s, &f, what, f.h.flags & WIRE_TCP_SYN ? f.h.wnd : (uint32_t)f.h.wnd << s->c->ws_ours, text);
 		else if (!strcmp(what, "len"))
 			scn_want(s, &f, what, f.len, text);
+		else if (!strcmp(what, "tos"))
+			scn_want(s, &f, what, f.tos, text);
 		else if (!strcmp(what, "gso"))
 			scn_want(s, &f, what, f.gso_size, text);
 		else if (!strcmp(what, "mss"))

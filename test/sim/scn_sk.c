@@ -52,6 +52,12 @@ static void scn_event(struct scn *s, uint32_t mask)
 	world_event(&s->w, k->ref, mask);
 }
 
+/* peer-class N: traffic class of those that connect from now on */
+static void sk_peer_class(struct scn *s)
+{
+	s->w.sk.peer_tos = (uint8_t)scn_num(s, scn_next(s));
+}
+
 /* The host accepted a connection from far port 80 to the guest's port */
 static void sk_accept(struct scn *s)
 {
@@ -239,6 +245,12 @@ static void sk_count(struct scn *s)
 		got = k->head;
 	else if (!strcmp(what, "shuts"))
 		got = k->shuts;
+	else if (!strcmp(what, "sets"))
+		got = k->sets;
+	else if (!strcmp(what, "class"))
+		got = k->tos;
+	else if (!strcmp(what, "keepalive"))
+		got = (uint32_t)(k->keep_alive + 1);
 	else
 		scn_fail(s, "'%s' is not counted", what);
 	if (got != want)
@@ -256,6 +268,7 @@ void scn_socket(struct scn *s)
 		{ "out", sk_out }, { "hup", sk_hup }, { "err-event", sk_err_event }, { "stale", sk_stale }, { "late", sk_late },
 		{ "no-connect", sk_no_connect }, { "send-error", sk_send_err }, { "forget", sk_forget }, { "sent", sk_sent },
 		{ "is", sk_is }, { "count", sk_count }, { "peek-max", sk_peek_max }, { "urgent", sk_urgent },
+		{ "peer-class", sk_peer_class },
 	};
 	const char *name = scn_next(s);
 

@@ -104,14 +104,14 @@ static void refuse(struct proto *p, const struct flow_key *key, const struct tcp
 }
 
 /* Its socket, or negative errno */
-static int open_socket(struct proto *p, const struct flow *f)
+static int open_socket(struct proto *p, const struct flow *f, uint8_t tos)
 {
 	struct sk_addr to = proto_host_addr(p, &f->key.far, f->key.far_port);
 	struct inaddr from = proto_host_from(p, &to);
-	int h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), &to, &from);
+	int h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), &to, &from, tos);
 
 	if ((h == -EMFILE || h == -ENFILE) && proto_evict(p))
-		h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), &to, &from);
+		h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), &to, &from, tos);
 	return h;
 }
 
@@ -127,7 +127,7 @@ static void open_from_guest(struct proto *p, const struct flow_key *key, const s
 		tcp_emit_stray_rst(p, key, s);
 		return;
 	}
-	h = open_socket(p, f);
+	h = open_socket(p, f, s->tos & TCP_DSCP_MASK);
 	if (h < 0) {
 		proto_flow_free(p, f);
 		refuse(p, key, s, h);
@@ -136,6 +136,7 @@ static void open_from_guest(struct proto *p, const struct flow_key *key, const s
 	f->h = h;
 	tcp_init(p, f);
 	tcp_take_syn(p, f, &s->h);
+	tcp_of(f)->tos_guest = s->tos & TCP_DSCP_MASK;
 	tcp_phase_set(p, f, TCP_PHASE_CONNECTING);
 }
 
@@ -187,6 +188,7 @@ int tcp_accepted(struct proto *p, int h, const struct tcp_incoming *in)
 	t = tcp_of(f);
 	f->h = h;
 	tcp_init(p, f);
+	t->tos_host = p->env->sk->ops->peer_class(p->env->sk, h, inaddr_is_v4(&in->peer.a)) & TCP_DSCP_MASK;
 	t->syn_flags = WIRE_TCP_SYN;
 	t->syn_wnd = 65535;
 	t->max = t->nxt = t->iss + 1;

@@ -254,6 +254,7 @@ static bool take_data(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 
 	if (!v.len && !fin)
 		return true;
+	tcp_pass_class(p, f, s->tos);
 	if (t->guest_fin || g->fin) {	/* beyond the end of its stream, or the FIN again */
 		challenge(p, f, DROP_TCP_OLD);
 		return true;
@@ -331,6 +332,7 @@ static bool take_open(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		return true;
 	}
 	if (!acceptable(t, s, expect)) {
+		tcp_pass_keep_alive(p, f, s);
 		/* also keep-alive probes, which want just this answer (TCP-57) */
 		challenge_empty(p, f, s, seqno_gt(s->h.seq, expect) ? DROP_TCP_WINDOW : DROP_TCP_OLD);
 		return true;

@@ -53,7 +53,7 @@ bool tcp_refuse(struct proto *p, const struct flow_key *k, const struct tcp_seg 
 void tcp_connect_failed(struct proto *p, struct flow *f, int err)
 {
 	const struct tcp *t = tcp_of(f);
-	const struct tcp_seg syn = { .h = { .seq = t->irs, .wnd = (uint16_t)t->wnd } };
+	const struct tcp_seg syn = { .h = { .seq = t->irs, .wnd = (uint16_t)t->wnd }, .tos = t->tos_guest };
 
 	trace_add(p->env->tr, p->env->now, "tcp connect failed", flow_idx(p->flows, f), (uint32_t)-err, 0);
 	if (tcp_refuse(p, &f->key, &syn, err))

@@ -8,19 +8,20 @@
 #include "tcp_priv.h"
 
 /* Transport header with partial checksum at PKT's transport offset; returns the end of headers */
-static uint32_t put_headers(const struct env *e, uint8_t *pkt, const struct flow_key *k, const struct wire_tcp *h, uint32_t len)
+static uint32_t put_headers(const struct env *e, uint8_t *pkt, const struct flow_key *k, const struct wire_tcp *h, uint32_t len,
+			    uint8_t tos)
 {
 	uint32_t hlen = wire_tcp_hdr_len(h);
-	uint32_t off = proto_emit_l3(e, pkt, &k->far, &k->guest, WIRE_IP_TCP, 0, hlen + len);
+	uint32_t off = proto_emit_l3(e, pkt, &k->far, &k->guest, WIRE_IP_TCP, tos, hlen + len);
 
 	wire_tcp_emit(pkt + off, h, csum_fold(csum_pseudo(&k->far, &k->guest, WIRE_IP_TCP, hlen + len)));
 	return off + hlen;
 }
 
-static bool send_headers(struct env *e, const struct flow_key *k, const struct wire_tcp *h)
+static bool send_headers(struct env *e, const struct flow_key *k, const struct wire_tcp *h, uint8_t tos)
 {
 	uint8_t pkt[PROTO_HDR_MAX];
-	uint32_t len = put_headers(e, pkt, k, h, 0);
+	uint32_t len = put_headers(e, pkt, k, h, 0, tos);
 	struct l2_frame fr;
 
 	if (!proto_reserve(e, &fr, len))
@@ -67,7 +68,7 @@ bool tcp_emit(struct proto *p, struct flow *f, uint8_t flags, uint32_t seq)
 		put_sacks(p, f, &h);
 	}
 	put_ts(p, t, &h);
-	if (!send_headers(p->env, &f->key, &h))
+	if (!send_headers(p->env, &f->key, &h, t->tos_host))
 		return false;
 	if (flags & WIRE_TCP_ACK)
 		tcp_timer_ack_sent(t);
@@ -98,7 +99,7 @@ bool tcp_emit_syn(struct proto *p, struct flow *f)
 		h.has_ts = true;
 		h.ts_ecr = 0;
 	}
-	return send_headers(p->env, &f->key, &h);
+	return send_headers(p->env, &f->key, &h, t->tos_host);
 }
 
 uint32_t tcp_data_hdr(struct proto *p, struct flow *f, uint8_t *hdr, uint32_t seq, uint8_t flags, uint32_t len)
@@ -110,7 +111,7 @@ uint32_t tcp_data_hdr(struct proto *p, struct flow *f, uint8_t *hdr, uint32_t se
 	};
 
 	put_ts(p, t, &h);
-	return put_headers(p->env, hdr, &f->key, &h, len);
+	return put_headers(p->env, hdr, &f->key, &h, len, t->tos_host);
 }
 
 void tcp_data_desc(const struct flow *f, struct l2_frame *fr, uint32_t hdr_len, uint32_t len)
@@ -141,5 +142,5 @@ void tcp_emit_stray_rst(struct proto *p, const struct flow_key *key, const struc
 		h.ack = s->h.seq + len;
 		h.flags |= WIRE_TCP_ACK;
 	}
-	send_headers(p->env, key, &h);
+	send_headers(p->env, key, &h, 0);
 }

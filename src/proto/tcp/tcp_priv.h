@@ -25,6 +25,7 @@
 #define TCP_RTO_MIN	(200 * NS_MS)	/* as Linux; the link is memory, so RTT says nothing below it */
 #define TCP_RTO_MAX	(120 * NS_S)
 #define TCP_RETRIES	15		/* data and probes without any answer, as net.ipv4.tcp_retries2 */
+#define TCP_DSCP_MASK	0xfcu		/* of a traffic class; the rest is ECN */
 #define TCP_QUIET	(2 * NS_S)	/* how long a lost last ACK can be repeated */
 #define TCP_DUPACKS	3		/* RFC 5681 3.2 */
 #define TCP_FLIGHT_MAX	(15u << 20)	/* most in flight to the guest: a peek can step over 16 MiB where SO_PEEK_OFF is missing */
@@ -91,6 +92,10 @@ struct tcp {
 	uint8_t lazy_cnt, small_run;
 	uint8_t syn_flags;		/* of our SYN, for its identical retransmission */
 	uint16_t syn_wnd;
+	uint8_t tos_guest, tos_host;	/* DSCP as last passed on, and of our packets to the guest */
+	bool keep_alive;		/* probes of the host socket are on ... */
+	uint16_t keep_idle_s;		/* ... after this many seconds, 0: the kernel's default */
+	ns_t keep_at;			/* the guest's last probe */
 	uint32_t listener;		/* where this one counts as half open, FLOW_NONE: nowhere */
 	bool guest_has_ws;		/* the guest offered window scaling */
 
@@ -154,6 +159,12 @@ ns_t tcp_syn_wait(const struct proto *p, const struct tcp *t);
 void tcp_half_open_begin(struct proto *p, struct tcp *t, uint32_t listener);
 /* It counts no more, if it did */
 void tcp_half_open_end(struct proto *p, struct tcp *t);
+
+/* --- pass.c --- */
+/* The guest's data comes with traffic class TOS */
+void tcp_pass_class(struct proto *p, struct flow *f, uint8_t tos);
+/* An old segment that may be a keep-alive probe */
+void tcp_pass_keep_alive(struct proto *p, struct flow *f, const struct tcp_seg *s);
 
 /* --- refuse.c --- */
 /* Tell the guest that its SYN failed with negative errno ERR; false: a reset is the answer, or all that is left */
