@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * proto/frame.c, frag.c, addr.c and icmp/error.c: starts of frames, fragments, the queue of flows, translation of
- * targets, rate of our errors.
+ * proto/frame.c: start and end of frames, the queue of flows.
  */
 #include "rig_proto.h"
-
-#include "proto/icmp.h"
 
 static void test_l3(void **state)
 {
@@ -99,138 +96,6 @@ static void test_ready_queue(void **state)
 	}
 }
 
-/* Put the fragments of all frames together and compare */
-static void check_fragments(struct rig *r, const uint8_t *want, uint32_t len)
-{
-	uint8_t *got = malloc(len);
-	uint32_t id = 0, sum = 0;
-
-	for (uint32_t i = 0; i < r->l2.cnt; i++) {
-		const struct fake_l2_frame *f = &r->l2.frames[i];
-		const uint8_t *ip = f->buf + WIRE_ETH_LEN, *data;
-		uint32_t off, n, this_id;
-		bool more;
-
-		assert_true(f->len - WIRE_ETH_LEN <= r->l2.l2.mtu);
-		if (r->v4) {
-			assert_int_equal(csum_done(csum_add(0, ip, 20)), 0);
-			off = (bytes_get16(ip + 6) & 0x1fff) * 8u;
-			more = bytes_get16(ip + 6) & 0x2000;
-			assert_false(bytes_get16(ip + 6) & 0x4000);
-			this_id = bytes_get16(ip + 4);
-			n = bytes_get16(ip + 2) - 20u;
-			data = ip + 20;
-			assert_int_equal(ip[9], WIRE_IP_UDP);
-		} else {
-			assert_int_equal(ip[6], 44);
-			assert_int_equal(ip[40], WIRE_IP_UDP);
-			off = bytes_get16(ip + 42) & 0xfff8u;
-			more = ip[43] & 1;
-			this_id = bytes_get32(ip + 44);
-			n = bytes_get16(ip + 4) - 8u;
-			data = ip + 48;
-		}
-		if (!i)
-			id = this_id;
-		assert_int_equal(this_id, id);
-		assert_int_equal(off, sum);
-		assert_int_equal(more, i + 1 < r->l2.cnt);
-		assert_true(!more || !(n % 8));
-		assert_true(off + n <= len);
-		memcpy(got + off, data, n);
-		sum += n;
-	}
-	assert_int_equal(sum, len);
-	assert_memory_equal(got, want, len);
-	free(got);
-}
-
-static void test_fragments(void **state)
-{
-	struct rig *r = *state;
-	const uint32_t lens[] = { 1481, 3001, 9008, r->v4 ? 65515 : 65535 };
-	uint8_t *b = malloc(65536);
-
-	rig_pattern(b, 65536, 1);
-	for (unsigned i = 0; i < BYTES_COUNT(lens); i++) {
-		const struct iovec iov[2] = { { b, 8 }, { b + 8, lens[i] - 8 } };
-		const struct view v = view_of(iov, lens[i]);
-
-		r->l2.split = i % 2 ? 61 : 0;
-		assert_true(proto_send(&r->env, &r->far, &r->guest, WIRE_IP_UDP, 0, &v));
-		assert_true(r->l2.cnt > 1);
-		check_fragments(r, b, lens[i]);
-		fake_l2_clear(&r->l2);
-	}
-	free(b);
-}
-
-static void test_fragments_not_needed(void **state)
-{
-	struct rig *r = *state;
-	const uint32_t len = 1500 - wire_ip_hdr_len(&r->far);
-	uint8_t b[1500];
-	const struct iovec iov = { b, len };
-	const struct view v = view_of(&iov, len);
-	struct rig_in in;
-
-	rig_pattern(b, len, 2);
-	assert_true(proto_send(&r->env, &r->far, &r->guest, WIRE_IP_UDP, 0, &v));
-	assert_int_equal(r->l2.cnt, 1);
-	in = rig_frame(&r->l2.frames[0]);
-	assert_int_equal(in.l4_len, len);
-	assert_memory_equal(in.l4, b, len);
-	/* a link with no room for any fragment */
-	r->l2.l2.mtu = 24;
-	assert_false(proto_send(&r->env, &r->far, &r->guest, WIRE_IP_UDP, 0, &v));
-	assert_int_equal(r->drops.cnt[DROP_UDP_TOO_BIG], 1);
-}
-
-static void test_host_addr(void **state)
-{
-	struct rig *r = *state;
-	struct sk_addr to;
-	struct inaddr from;
-
-	r->fwd.f[r->v4 ? FWD_V4 : FWD_V6].outbound = rig_addr(r->v4 ? "203.0.113.5" : "2001:db8:a::5");
-	to = proto_host_addr(&r->p, &r->router, 80);
-	rig_same(&to.a, &r->loop);
-	assert_int_equal(to.port, 80);
-	assert_int_equal(to.scope, 0);
-	from = proto_host_from(&r->p, &to);
-	assert_true(inaddr_is_unset(&from));
-	to = proto_host_addr(&r->p, &r->far, 80);
-	from = proto_host_from(&r->p, &to);
-	rig_same(&from, &r->fwd.f[r->v4 ? FWD_V4 : FWD_V6].outbound);
-	if (!r->v4) {
-		const struct inaddr ll = rig_addr("fe80::99"), group = rig_addr("ff02::fb"), wide = rig_addr("ff05::2");
-
-		assert_int_equal(proto_host_addr(&r->p, &ll, 1).scope, 3);
-		assert_int_equal(proto_host_addr(&r->p, &group, 1).scope, 3);
-		assert_int_equal(proto_host_addr(&r->p, &wide, 1).scope, 0);
-	}
-}
-
-static void test_icmp_rate(void **state)
-{
-	struct rig *r = *state;
-	int n = 0;
-
-	while (proto_icmp_allow(&r->p))
-		n++;
-	assert_int_equal(n, PROTO_ICMP_BURST);
-	r->env.now += 3 * NS_MS + 999 * NS_US;
-	for (n = 0; proto_icmp_allow(&r->p); n++)
-		;
-	assert_int_equal(n, 3);
-	r->env.now += NS_US;		/* the rest of the millisecond is not lost */
-	assert_true(proto_icmp_allow(&r->p));
-	r->env.now += 10 * NS_S;
-	for (n = 0; proto_icmp_allow(&r->p); n++)
-		;
-	assert_int_equal(n, PROTO_ICMP_BURST);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,10 +103,6 @@ int main(void)
 		RIG_BOTH(test_group_mac),
 		RIG_BOTH(test_link_full),
 		RIG_BOTH(test_ready_queue),
-		RIG_BOTH(test_fragments),
-		RIG_BOTH(test_fragments_not_needed),
-		RIG_BOTH(test_host_addr),
-		RIG_BOTH(test_icmp_rate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
