@@ -110,6 +110,7 @@ class LinkLab(L.Lab):
         mac = self._mac(mid, tap)
         self.app = self.netns(self.hst.name + "g", "gst")
         self.undo.append(self.app.close)
+        self.app.sysctl("net.ipv4.tcp_congestion_control", self.hst.sysctl("net.ipv4.tcp_congestion_control"))
         self.link = Link(self, (self.app, "eth0"), (mid, "tlb"), seed, **opts)
         # what the kernel of `mid` owned moves to the guest; its bridge must not claim the MAC that frames go to
         self.batch(mid, f"addr flush dev {tap}", f"link set {tap} down", f"link set {tap} address 02:00:00:00:00:02",
