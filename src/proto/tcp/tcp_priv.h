@@ -18,7 +18,7 @@
 #define TCP_MSS_DFL6	1220u		/* no option, IPv6 */
 #define TCP_WS_OURS	8		/* shift that we offer: windows up to 16 MiB (TCP-19) */
 #define TCP_WS_MAX	14		/* RFC 7323 2.3 */
-#define TCP_WND_MAX	(8u << 20)	/* most that we advertise: beyond any default of tcp_wmem[2] (4 MiB) */
+#define TCP_WND_MAX	(2u << 20)	/* most that we advertise: the link is memory, more would only queue in the guest's device */
 #define TCP_SUPER	65536u		/* one super-frame: below this much room a wake-up is armed */
 #define TCP_RTO_INIT	NS_S		/* RFC 6298 2.1 */
 #define TCP_RTO_SYN_RETRIED (3 * NS_S)	/* RFC 6298 5.7 */
