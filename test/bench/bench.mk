@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # make bench         figures of our program beside reference versions and the bare path, into $(O)/bench; test/bench/README.md explains
 # make bench-stall   many transfers each way: does one of them stall?
-# Both need root. Variables, for example  make bench BENCH_ROUNDS=1 BENCH_SECS=1 BENCH_ONLY=rr,out4_send BENCH_PROFILES=mtu1500-bbr
-#   BENCH_ROUNDS BENCH_SECS   rounds, and seconds of each run          BENCH_ONLY   names of tests (bench) or sets (bench-stall)
+# make bench-fair    round trips beside bulk flows: does anything starve?
+# make bench-peek    our program with and without peek offsets: throughput, processor time and system calls for each GB
+# All need root. Variables, for example  make bench BENCH_ROUNDS=1 BENCH_SECS=1 BENCH_ONLY=rr,out4_send BENCH_PROFILES=mtu1500-bbr
+#   BENCH_ROUNDS BENCH_SECS   rounds, and seconds of each run          BENCH_ONLY   names of tests (bench, bench-peek) or sets (bench-stall)
 #   BENCH_PROFILES            default-cubic mtu1500-cubic default-bbr mtu1500-bbr
 #   BENCH_OURS                our program as NAME=PATH[,OPTION...] words, more than one to compare its options:
 #                             BENCH_OURS='ours=./pasta ours-nogso=./pasta,--no-tap-gso'
@@ -39,4 +41,13 @@ bench: $(bench_needs) $(O)/bench/nb
 bench-stall: $(bench_needs) $(O)/bench/nb
 	$(Q)test/bench/stall --nb $(O)/bench/nb --only '$(BENCH_ONLY)' --out $(O)/bench/stall $(BENCH_FLAGS) $(BENCH_OURS)
 
-.PHONY: bench bench-stall
+bench-fair: $(bench_needs) $(O)/bench/nb
+	$(Q)peers=$$(test/bench/peers $(BENCH_PEERS) $(BENCH_SUITES)) || exit 1; \
+	test/bench/fair --nb $(O)/bench/nb --rounds $(BENCH_ROUNDS) --secs $(BENCH_SECS) --out $(O)/bench/fair $(BENCH_FLAGS) \
+		$$peers $(BENCH_OURS) veth
+
+bench-peek: pasta $(O)/bench/nb
+	$(Q)test/bench/peek --nb $(O)/bench/nb --rounds $(BENCH_ROUNDS) --secs $(BENCH_SECS) --only '$(BENCH_ONLY)' \
+		--out $(O)/bench/peek $(BENCH_FLAGS) ./pasta
+
+.PHONY: bench bench-stall bench-fair bench-peek

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A private laboratory in which programs are measured; used by sidebyside and stall.
+"""A private laboratory in which programs are measured; used by sidebyside, fair, peek and stall.
 
     peer 10.77.0.3, fd77::3 -- veth -- hst 10.77.0.2, fd77::2 (the program runs here, unprivileged) -- tap -- container
 
@@ -13,6 +13,7 @@ Traffic stays in the namespaces made here. No fixed waits: each step waits for w
 import contextlib
 import ctypes
 import os
+import re
 import select
 import shutil
 import signal
@@ -77,6 +78,16 @@ def read(path, default=""):
             return f.read().strip()
     except OSError:
         return default
+
+
+def conditions(a, progs):
+    """What a reader of the figures must know about how they came about"""
+    cpu = re.search(r"model name\s*:\s*(.*)", read("/proc/cpuinfo"))
+    head = [f"mtu={a.mtu or 'default'} cc={a.cc} rounds={a.rounds} secs={a.secs}; medians (cpu seconds per run)",
+            f"kernel {os.uname().release}, {os.cpu_count()} x {cpu.group(1) if cpu else os.uname().machine}, load at start {os.getloadavg()[0]:.1f}"]
+    if os.getloadavg()[0] > .3 * os.cpu_count():
+        head.append("NOT QUIET: other programs are running; compare ratios only, with care")
+    return head + [f"{p.name}: {p.missing and 'MISSING' or p.version}{''.join(' ' + o for o in p.options)}" for p in progs if not p.bare]
 
 
 class Ground:
@@ -379,14 +390,28 @@ class Target:
 
     def nb(self, where, args, limit, wrap=()):
         """Run the load generator in "ct", "hst" or "peer"; returns its key=value pairs, with "error" when it gave no result."""
+        return self.finish(self.begin(where, args, wrap), limit)
+
+    def begin(self, where, args, wrap=()):
+        """Start the load generator beside others; finish() waits for it, and leaving the Target ends it."""
         pre = self.inside if where == "ct" else self.lab.enter(where)
+        q = subprocess.Popen((*wrap, *pre, self.lab.nb, *args), text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE)
+        self.procs.append(q)
+        return q
+
+    def finish(self, q, limit):
+        """The result of a load generator that begin() started"""
         try:
-            r = subprocess.run((*wrap, *pre, self.lab.nb, *args), text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=limit)
+            out, err = q.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
+            self.lab.ground.stop(q)
             return {"error": f"no result within {limit:g} s"}
-        kv = dict(x.split("=", 1) for x in r.stdout.split() if "=" in x)
+        finally:
+            self.procs.remove(q)
+        kv = dict(x.split("=", 1) for x in out.split() if "=" in x)
         if not kv:
-            kv["error"] = r.stderr.strip() or f"load generator ended with {r.returncode}"
+            kv["error"] = err.strip() or f"load generator ended with {q.returncode}"
         if not self.alive():
             kv["error"] = "the program ended"
         return kv

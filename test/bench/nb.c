@@ -6,7 +6,8 @@
  *
  *   nb serve ADDR PORT                               TCP and UDP server for all tests below
  *   nb rr|crr|udprr ADDR PORT SECS REQ RESP CONNS    transactions/s and latency (crr: connect per transaction)
- *   nb send|recv ADDR PORT SECS CONNS                bulk TCP towards / from the server
+ *   nb send|recv ADDR PORT SECS CONNS [MBIT]         bulk TCP towards / from the server; MBIT: pace of each connection, Mbit/s.
+ *                                                    SIGTERM ends send early, with its figures
  *   nb udpsend ADDR PORT SECS SIZE [GSO]             datagrams sent and counted at the server (GSO: segments per send)
  *   nb put|get ADDR PORT SECS MIB                    one transfer of MIB MiB, given up after SECS; status 1 when incomplete
  *   nb hold ADDR PORT SECS CONNS                     open CONNS idle connections, keep them, check each with one echo
@@ -43,15 +44,16 @@
 #endif
 
 enum mode { RR = 1, SEND, RECV, GET };
-struct hello { uint32_t mode, req, resp, secs; };	/* GET: req in MiB */
+struct hello { uint32_t mode, req, resp, secs; };	/* GET: req in MiB; RECV: req in Mbit/s, 0: no limit */
 /* Asks for the datagrams counted since the last question. A repeated serial gets the same answer again: either may be lost. */
 struct count { char tag[4]; uint32_t serial; uint64_t datagrams, bytes; };
 struct conn { int fd; struct hello h; uint32_t got, in; };
 
 static struct sockaddr_storage addr;
 static socklen_t addr_len;
-static int secs, req, resp, mode;
+static int secs, req, resp, mode, mbit;
 static double end;
+static atomic_int stopped;
 static atomic_ullong total, fails;
 static pthread_mutex_t lat_lock = PTHREAD_MUTEX_INITIALIZER;
 static float *lat;
@@ -104,6 +106,15 @@ static int write_full(int fd, const void *buf, size_t n)
 	return 0;
 }
 
+/* The kernel spreads what the socket sends, so that a flow that could go faster leaves the processor to others. */
+static void pace(int fd, uint32_t rate_mbit)
+{
+	uint64_t bytes = rate_mbit * 125000ull;
+
+	if (bytes && setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes, sizeof bytes))
+		perror("nb: SO_MAX_PACING_RATE");
+}
+
 /* ---- server ---- */
 
 static void *serve_bulk(void *arg)
@@ -126,6 +137,7 @@ static void *serve_bulk(void *arg)
 	} else {
 		double stop = now() + c->h.secs;
 
+		pace(c->fd, c->h.req);
 		while (now() < stop && !write_full(c->fd, buf, 1 << 17))
 			;
 		shutdown(c->fd, SHUT_WR);
@@ -370,7 +382,7 @@ static void *client_udprr(void *arg)
 
 static void *client_bulk(void *arg)
 {
-	struct hello h = { mode, 0, 0, secs };
+	struct hello h = { mode, mbit, 0, secs };
 	char *buf = calloc(1, 1 << 20);
 	uint64_t sum;
 	ssize_t r;
@@ -382,7 +394,8 @@ static void *client_bulk(void *arg)
 		return NULL;
 	}
 	if (mode == SEND) {
-		while (now() < end)
+		pace(s, mbit);
+		while (now() < end && !stopped)
 			if (write_full(s, buf, 1 << 17)) {
 				fails++;
 				break;
@@ -531,6 +544,20 @@ static int arg(int argc, char **argv, int i, int dflt)
 	return argc > i ? atoi(argv[i]) : dflt;
 }
 
+static void on_term(int sig)
+{
+	(void)sig;
+	stopped = 1;
+}
+
+/* Only the main thread takes the signal: it would cut short a send of the others. */
+static void stop_early(void)
+{
+	struct sigaction a = { .sa_handler = on_term, .sa_flags = SA_RESTART };
+
+	sigaction(SIGTERM, &a, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	struct rlimit rl = { 1 << 20, 1 << 20 };
@@ -538,6 +565,7 @@ int main(int argc, char **argv)
 	const char *what;
 	pthread_t t[4096];
 	double start, took;
+	sigset_t term;
 	int conns, crr;
 
 	signal(SIGPIPE, SIG_IGN);
@@ -564,6 +592,8 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "send") || !strcmp(what, "recv")) {
 		mode = what[0] == 's' ? SEND : RECV;
 		conns = arg(argc, argv, 5, 1);
+		mbit = arg(argc, argv, 6, 0);
+		stop_early();
 	} else {
 		fn = strcmp(what, "udprr") ? client_rr : client_udprr;
 		req = arg(argc, argv, 5, 1);
@@ -572,15 +602,20 @@ int main(int argc, char **argv)
 	}
 	if (conns > 4096)
 		conns = 4096;
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
 	start = now();
 	end = start + secs;
+	pthread_sigmask(SIG_BLOCK, &term, NULL);
 	for (int i = 0; i < conns; i++)
 		pthread_create(&t[i], NULL, fn, crr ? &crr : NULL);
+	pthread_sigmask(SIG_UNBLOCK, &term, NULL);
 	for (int i = 0; i < conns; i++)
 		pthread_join(t[i], NULL);
 	took = now() - start;
 	if (fn == client_bulk) {
-		printf("%s Gbps=%.3f fails=%llu\n", what, total * 8 / took / 1e9, (unsigned long long)fails);
+		printf("%s Gbps=%.3f bytes=%llu fails=%llu\n", what, total * 8 / took / 1e9, (unsigned long long)total,
+		       (unsigned long long)fails);
 	} else {
 		qsort(lat, lat_cnt, sizeof *lat, lat_cmp);
 		printf("%s tps=%.0f p50=%.1f p99=%.1f fails=%llu\n", what, total / took,

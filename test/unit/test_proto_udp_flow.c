@@ -100,6 +100,22 @@ static void test_guest_refused(void **state)
 	assert_int_equal(r->flows.cnt, 0);		/* and closes no socket: the fake would not know it */
 }
 
+/* 0 is a socket as good as any */
+static void test_handle_zero(void **state)
+{
+	struct rig *r = *state;
+	struct flow *f;
+
+	r->dg.next_h = 0;
+	f = by_guest(r, FAR_PORT);
+	assert_int_equal(f->h, 0);
+	assert_int_equal(udp_body(f)->refused, 0);
+	by_host(r, PUBLISHED, FAR_PORT, &r->router);
+	assert_int_equal(f->h, 0);
+	udp_end(&r->p, f);
+	assert_true(r->dg.opened[0].closed);
+}
+
 /* Without descriptors another flow goes first; without such a flow the errno stays */
 static void test_guest_descriptors(void **state)
 {
@@ -110,6 +126,12 @@ static void test_guest_descriptors(void **state)
 	f = by_guest(r, 1);
 	udp_body(f)->guest_cnt = udp_body(f)->host_cnt = 1;
 	r->env.now += NS_MS;
+	r->dg.max_open = 0;
+	r->dg.fail_open = -EACCES;		/* that is not what room would mend */
+	udp_end(&r->p, by_guest(r, 4));
+	assert_int_equal(r->drops.cnt[DROP_FLOW_EVICTED], 0);
+	r->dg.fail_open = 0;
+	r->dg.max_open = 1;
 	f = by_guest(r, 2);
 	assert_true(f->h >= 0);
 	assert_true(r->dg.opened[0].closed);
@@ -124,16 +146,23 @@ static void test_table_full(void **state)
 {
 	struct rig *r = *state;
 	struct flow_key k = key_of(r, &r->far);
+	struct flow *f = by_guest(r, 1);
 
+	udp_body(f)->guest_cnt = udp_body(f)->host_cnt = 1;
 	while (r->flows.cnt < RIG_FLOWS) {
 		const struct flow_key tcp = { r->guest, r->far, (uint16_t)r->flows.cnt, 1, FLOW_TCP };
 
 		assert_non_null(flow_new(&r->flows, &tcp));
 	}
-	assert_null(udp_flow_guest(&r->p, &k));
+	assert_null(udp_flow_guest(&r->p, &k));	/* the other one is of this very moment */
 	assert_null(by_host(r, PUBLISHED, FAR_PORT, &r->far));
 	assert_int_equal(r->drops.cnt[DROP_FLOW_FULL], 2);
-	assert_int_equal(r->dg.open_cnt, 0);
+	assert_int_equal(r->dg.open_cnt, 1);
+	r->env.now += NS_MS;
+	assert_non_null(udp_flow_guest(&r->p, &k));
+	assert_int_equal(r->flows.cnt, RIG_FLOWS);
+	assert_int_equal(r->drops.cnt[DROP_FLOW_EVICTED], 1);
+	assert_int_equal(r->drops.cnt[DROP_FLOW_FULL], 2);
 }
 
 /* UDP-2: one way 30 s, both ways and more than one 120 s, an answered question to a resolver 5 s */
@@ -290,6 +319,8 @@ static void test_host_key_bad(void **state)
 	peer.a = r->far;
 	assert_int_equal(udp_flow_host_key(&r->p, &l, &peer, &k), -EADDRNOTAVAIL);
 	assert_int_equal(r->drops.cnt[DROP_IP_ADDR], cnt + 2);
+	assert_null(by_host(r, PUBLISHED, 9, &r->far));
+	assert_int_equal(r->flows.cnt, 0);
 }
 
 /* The answer leaves from the address that was asked, if that can be a source */
@@ -371,7 +402,7 @@ static void test_answer_key(void **state)
 static void test_end(void **state)
 {
 	struct rig *r = *state;
-	struct flow *own = by_guest(r, 1), *one = by_host(r, PUBLISHED, 2, &r->far);
+	struct flow *one = by_host(r, PUBLISHED, 2, &r->far), *own = by_guest(r, 1);
 	struct flow *two = by_host(r, PUBLISHED + 1, 3, &r->far);
 	const struct flow_key tcp = { r->guest, r->far, 1, 1, FLOW_TCP };
 	struct flow *t = flow_new(&r->flows, &tcp);
@@ -381,7 +412,7 @@ static void test_end(void **state)
 	assert_int_equal(r->flows.cnt, 5);
 	udp_listener_gone(&r->p, PUBLISHED);
 	assert_int_equal(r->flows.cnt, 3);
-	assert_null(flow_of_ref(&r->flows, (struct ev_ref){ .idx = flow_idx(&r->flows, one), .gen = 0 }));
+	assert_int_equal(one->key.proto, FLOW_FREE);
 	assert_ptr_equal(flow_find(&r->flows, &two->key), two);
 	assert_false(r->dg.opened[0].closed);
 	udp_listener_gone(&r->p, own->h);	/* a guest's socket is no port's */
@@ -401,6 +432,7 @@ int main(void)
 		RIG_BOTH(test_guest_socket),
 		RIG_BOTH(test_guest_addresses),
 		RIG_BOTH(test_guest_refused),
+		RIG_BOTH(test_handle_zero),
 		RIG_BOTH(test_guest_descriptors),
 		RIG_BOTH(test_table_full),
 		RIG_BOTH(test_timeouts),
