@@ -11,8 +11,9 @@ void scn_fail(struct scn *s, const char *fmt, ...)
 {
 	va_list ap;
 
-	fprintf(stderr, "%s:%d: [%s, %s] ", s->file, s->line, s->w.v6 ? "IPv6" : "IPv4",
-		s->w.sk.deferred ? "deferred" : "inline");
+	fprintf(stderr, "%s:%d: [%s, %s%s%s] ", s->file, s->line, s->w.v6 ? "IPv6" : "IPv4",
+		s->w.sk.deferred ? "deferred" : "inline", s->mode & SCN_OPT_SACK ? ", SACK" : "",
+		s->mode & SCN_OPT_TS ? ", timestamps" : "");
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
@@ -53,7 +54,7 @@ ns_t scn_time(struct scn *s, const char *text)
 
 static uint32_t scn_super(const struct scn *s)
 {
-	uint32_t hdrs = (s->w.v6 ? 40 : 20) + 20;
+	uint32_t hdrs = (s->w.v6 ? 40 : 20) + 20 + (s->c->guest_offers_ts && s->c->we_offer_ts ? 12 : 0);
 
 	return (L2_IP_MAX - hdrs) / s->c->mss * s->c->mss;
 }

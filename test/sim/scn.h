@@ -13,6 +13,11 @@
 #define SCN_TOKENS	40
 #define SCN_CONNS	8
 
+enum scn_opt {				/* bits: how a scenario is played */
+	SCN_OPT_V6 = 1, SCN_OPT_DEFERRED = 2,
+	SCN_OPT_SACK = 4, SCN_OPT_TS = 8,	/* the guest's SYNs offer it, said or not; only where the file has a line `also` */
+};
+
 struct scn_conn {			/* one connection of the scenario; sequence numbers in files are relative to both ISNs */
 	uint16_t guest_port;
 	uint32_t guest_isn, iss;
@@ -23,11 +28,17 @@ struct scn_conn {			/* one connection of the scenario; sequence numbers in files
 	bool guest_ws, edge_known;
 	uint8_t ws_ours;
 	uint32_t edge;			/* absolute right edge advertised to the guest */
+	bool guest_offers_ts, we_offer_ts, guest_offers_sack, we_offer_sack;
+	bool ts_seen;
+	uint32_t ts_base;		/* our first timestamp: files count from there */
+	uint32_t ts_recent;		/* ours to echo */
+	uint32_t guest_acked;		/* relative: highest ACK that the guest sent */
 };
 
 struct scn {
 	const char *file;
 	int line;
+	unsigned mode;			/* enum scn_opt */
 	struct world w;
 	ns_t start;
 	struct scn_conn conn[SCN_CONNS], *c;

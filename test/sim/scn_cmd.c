@@ -25,6 +25,58 @@ static uint8_t scn_flags(struct scn *s, const char *text)
 	return flags;
 }
 
+static bool scn_ts_on(const struct scn_conn *c)
+{
+	return c->guest_offers_ts && c->we_offer_ts;
+}
+
+/* The guest's clock */
+static uint32_t scn_guest_ts(const struct scn *s)
+{
+	return 1000 + (uint32_t)((s->w.env.now - s->start) / NS_MS);
+}
+
+/* FROM:TO with numbers relative to BASE */
+static void scn_block(struct scn *s, char *text, uint32_t base, uint32_t *ret_from, uint32_t *ret_to)
+{
+	char *colon = strchr(text, ':');
+
+	if (!colon)
+		scn_fail(s, "'%s': a block is FROM:TO", text);
+	*colon = 0;
+	*ret_from = base + scn_num(s, text);
+	*ret_to = base + scn_num(s, colon + 1);
+	*colon = ':';
+}
+
+/* sack FROM:TO FROM:TO ... */
+static void scn_guest_sack(struct scn *s, char *text, struct wire_tcp *h)
+{
+	char *save, *block;
+
+	for (block = strtok_r(text, " ", &save); block; block = strtok_r(NULL, " ", &save)) {
+		if (h->sack_cnt == WIRE_TCP_SACK_MAX)
+			scn_fail(s, "a segment has at most %d blocks", WIRE_TCP_SACK_MAX);
+		scn_block(s, block, s->c->iss, &h->sack[h->sack_cnt].from, &h->sack[h->sack_cnt].to);
+		h->sack_cnt++;
+	}
+}
+
+/* ts [VALUE [ECHO]] */
+static void scn_guest_ts_opt(struct scn *s, char *arg, struct wire_tcp *h)
+{
+	char *echo = arg ? strchr(arg + 1, ' ') : NULL;
+
+	h->has_ts = true;
+	h->ts_val = scn_guest_ts(s);
+	if (echo) {
+		*echo = 0;
+		h->ts_ecr = s->c->ts_base + scn_num(s, echo + 1);
+	}
+	if (arg)
+		h->ts_val = scn_num(s, arg + 1);
+}
+
 /* <mss 1460,ws 7,sackok> */
 static void scn_options(struct scn *s, char *text, struct wire_tcp *h)
 {
@@ -42,9 +94,12 @@ static void scn_options(struct scn *s, char *text, struct wire_tcp *h)
 			h->ws = (uint8_t)n;
 		} else if (!strcmp(opt, "sackok")) {
 			h->has_sack_ok = true;
-		} else if (!strcmp(opt, "ts")) {
-			h->has_ts = true;
-			h->ts_val = 1;
+		} else if (!strcmp(opt, "nots")) {
+			h->has_ts = false;
+		} else if (arg ? !strncmp(opt, "ts ", 3) : !strcmp(opt, "ts")) {
+			scn_guest_ts_opt(s, arg, h);
+		} else if (arg && !strncmp(opt, "sack ", 5)) {
+			scn_guest_sack(s, arg + 1, h);
 		} else {
 			scn_fail(s, "'%s' is no option", opt);
 		}
@@ -59,6 +114,10 @@ static void scn_saw_guest_syn(struct scn *s, const struct wire_tcp *h)
 	s->c->guest_ws = h->has_ws;
 	s->c->ws_ours = h->has_ws ? 8 : 0;
 	s->c->mss = BYTES_MIN(BYTES_MAX(mss, 48), most);
+	s->c->guest_offers_ts = h->has_ts;
+	s->c->guest_offers_sack = h->has_sack_ok;
+	if (h->has_ts)
+		s->c->mss -= 12;
 }
 
 static void scn_flush(struct scn *s)
@@ -78,6 +137,11 @@ static void cmd_guest(struct scn *s)
 
 	g.h.flags = scn_flags(s, scn_next(s));
 	g.h.wnd = 1000;
+	if (g.h.flags & WIRE_TCP_SYN)
+		g.h.has_sack_ok = s->mode & SCN_OPT_SACK;
+	g.h.has_ts = g.h.flags & WIRE_TCP_SYN ? s->mode & SCN_OPT_TS : scn_ts_on(c);
+	g.h.ts_val = scn_guest_ts(s);
+	g.h.ts_ecr = g.h.flags & WIRE_TCP_ACK ? c->ts_recent : 0;
 	while (scn_more(s)) {
 		char *what = scn_next(s);
 
@@ -110,6 +174,8 @@ static void cmd_guest(struct scn *s)
 	g.data = data;
 	if (g.h.flags & WIRE_TCP_SYN)
 		scn_saw_guest_syn(s, &g.h);
+	if (g.h.flags & WIRE_TCP_ACK && seqno_gt(ack, c->guest_acked))
+		c->guest_acked = ack;
 	seq += g.len + !!(g.h.flags & WIRE_TCP_SYN) + !!(g.h.flags & WIRE_TCP_FIN);
 	if (seqno_gt(seq, c->guest_nxt))
 		c->guest_nxt = seq;
@@ -145,6 +211,35 @@ static void scn_describe(const struct scn *s, const struct world_seg *f, char *b
 		 f->key.guest_port == c->guest_port ? "" : " (other connection)");
 }
 
+/* Timestamps are in every segment or in none (RFC 7323 3.2), SACK blocks only where agreed on and never of what is acknowledged */
+static void scn_check_options(struct scn *s, const struct world_seg *f)
+{
+	struct scn_conn *c = s->c;
+
+	if (f->h.flags & WIRE_TCP_SYN) {
+		c->we_offer_ts = f->h.has_ts;
+		c->we_offer_sack = f->h.has_sack_ok;
+		if (f->h.flags & WIRE_TCP_ACK && (f->h.has_ts != c->guest_offers_ts || f->h.has_sack_ok != c->guest_offers_sack))
+			scn_fail(s, "SYN,ACK has timestamps %d, SACK %d", f->h.has_ts, f->h.has_sack_ok);
+	} else if (f->h.has_ts != scn_ts_on(c)) {
+		scn_fail(s, "timestamps: %d", f->h.has_ts);
+	}
+	if (f->h.sack_cnt && !(c->guest_offers_sack && c->we_offer_sack))
+		scn_fail(s, "SACK blocks, though nobody agreed on them");
+	for (int i = 0; i < f->h.sack_cnt; i++)
+		if (seqno_le(f->h.sack[i].from, f->h.ack) || seqno_le(f->h.sack[i].to, f->h.sack[i].from) ||
+		    seqno_gt(f->h.sack[i].to, c->guest_isn + c->guest_nxt))
+			scn_fail(s, "a wrong SACK block: %u to %u", f->h.sack[i].from - c->guest_isn, f->h.sack[i].to - c->guest_isn);
+	if (!f->h.has_ts)
+		return;
+	if (!c->ts_seen) {
+		c->ts_seen = true;
+		c->ts_base = f->h.ts_val;
+	}
+	if (seqno_le(f->h.seq - c->iss, c->guest_acked) || f->h.flags & WIRE_TCP_SYN)
+		c->ts_recent = f->h.ts_val;
+}
+
 /* Things that hold for any frame */
 static void scn_check(struct scn *s, const struct world_seg *f)
 {
@@ -160,6 +255,7 @@ static void scn_check(struct scn *s, const struct world_seg *f)
 	}
 	if (f->h.flags & WIRE_TCP_RST)
 		return;
+	scn_check_options(s, f);
 	if (syn && f->h.seq != c->iss)
 		scn_fail(s, "our SYN has another sequence number now: %u more", f->h.seq - c->iss);
 	for (uint32_t i = 0; i < f->len; i++)
@@ -187,6 +283,26 @@ static void scn_want(struct scn *s, const struct world_seg *f, const char *what,
 		return;
 	scn_describe(s, f, seen, sizeof(seen));
 	scn_fail(s, "%s is %u, not %s%u: %s", what, got, least ? "at least " : "", want, seen);
+}
+
+/* sack none, or FROM:TO,FROM:TO in this order */
+static void scn_want_sack(struct scn *s, const struct world_seg *f, char *text)
+{
+	char seen[200], *save, *block;
+	int n = 0;
+
+	scn_describe(s, f, seen, sizeof(seen));
+	if (!strcmp(text, "none"))
+		text += 4;
+	for (block = strtok_r(text, ",", &save); block; block = strtok_r(NULL, ",", &save), n++) {
+		uint32_t from, to;
+
+		scn_block(s, block, s->c->guest_isn, &from, &to);
+		if (n >= f->h.sack_cnt || f->h.sack[n].from != from || f->h.sack[n].to != to)
+			scn_fail(s, "SACK block %d is not %s: %s", n + 1, block, seen);
+	}
+	if (n != f->h.sack_cnt)
+		scn_fail(s, "%u SACK blocks, not %d: %s", f->h.sack_cnt, n, seen);
 }
 
 static void scn_take_frame(struct scn *s, struct world_seg *f)
@@ -244,6 +360,16 @@ static void cmd_expect(struct scn *s)
 			scn_want(s, &f, what, f.h.has_mss ? f.h.mss : 0, text);
 		else if (!strcmp(what, "ws"))
 			scn_want(s, &f, what, f.h.has_ws ? f.h.ws : 99, strcmp(text, "none") ? text : "99");
+		else if (!strcmp(what, "sack"))
+			scn_want_sack(s, &f, text);
+		else if (!strcmp(what, "sackok"))
+			scn_want(s, &f, what, f.h.has_sack_ok, strcmp(text, "yes") ? "0" : "1");
+		else if (!strcmp(what, "ts"))
+			scn_want(s, &f, what, f.h.has_ts, strcmp(text, "yes") ? "0" : "1");
+		else if (!strcmp(what, "tsval"))
+			scn_want(s, &f, what, f.h.ts_val - s->c->ts_base, text);
+		else if (!strcmp(what, "ecr"))
+			scn_want(s, &f, what, f.h.ts_ecr, text);
 		else
 			scn_fail(s, "'%s' is not understood", what);
 	}
@@ -374,12 +500,38 @@ static void cmd_idle(struct scn *s)
 	scn_quiet(s);
 	if (path_next(&s->w.path) != NS_NEVER)
 		scn_fail(s, "something is armed, though nothing is to come");
+	if (!s->w.flows.cnt && s->w.pool.used)
+		scn_fail(s, "%u blocks of the pool are kept for no flow", s->w.pool.used);
 }
 
 /* table N: capacity of the flow table */
 static void cmd_table(struct scn *s)
 {
 	s->w.flows.cap = scn_num(s, scn_next(s));
+}
+
+/* pool N, pool used N, pool none: blocks that are left for what comes early; how many are used; there is no pool */
+static void cmd_pool(struct scn *s)
+{
+	char *what = scn_next(s);
+
+	if (!strcmp(what, "used"))
+		scn_equal(s, "pool used", s->w.pool.used);
+	else if (!strcmp(what, "none"))
+		s->w.path.p.tcp_pool = NULL;
+	else
+		world_pool(&s->w, scn_num(s, what));
+}
+
+/* also sack, also ts, also sack ts: test_scn.c has read it */
+static void cmd_also(struct scn *s)
+{
+	while (scn_more(s)) {
+		const char *what = scn_next(s);
+
+		if (strcmp(what, "sack") && strcmp(what, "ts"))
+			scn_fail(s, "also sack or ts");
+	}
 }
 
 static void cmd_off(struct scn *s)
@@ -404,6 +556,7 @@ void scn_run(struct scn *s)
 		{ "ignore", cmd_ignore }, { "conn", cmd_conn }, { "isn", cmd_isn }, { "again", cmd_again }, { "link", cmd_link },
 		{ "flows", cmd_flows }, { "drop", cmd_drop }, { "idle", cmd_idle }, { "table", cmd_table }, { "tcpoff", cmd_off },
 		{ "endall", cmd_end_all }, { "half-open", cmd_half_open }, { "icmp", scn_icmp }, { "norouter", scn_norouter },
+		{ "endall", cmd_end_all }, { "pool", cmd_pool }, { "also", cmd_also },
 	};
 	const char *name = scn_next(s);
 

@@ -45,6 +45,7 @@ struct world {
 	struct path path;
 	struct tcp_settings tcp;
 	uint32_t half_open[1];
+	struct tcp_pool pool;
 	void *mem;
 	bool v6;
 	uint8_t *batch_buf[L2_BATCH];	/* frames from the guest, until delivered */
@@ -75,6 +76,7 @@ static inline struct inaddr world_addr(const char *text)
 static inline void world_init(struct world *w, bool v6, bool deferred, ns_t now, uint32_t flows)
 {
 	static const struct svc svc;
+	static uint8_t pool[TCP_POOL_LEN] __attribute__((aligned(8)));	/* one world at a time uses it */
 
 	memset(w, 0, sizeof(*w));
 	w->v6 = v6;
@@ -102,6 +104,14 @@ static inline void world_init(struct world *w, bool v6, bool deferred, ns_t now,
 	path_init(&w->path, &w->env, &w->flows, &w->fwd, &svc);
 	w->path.p.tcp = &w->tcp;
 	w->path.p.half_open = w->half_open;
+	w->pool.mem = pool;
+	w->path.p.tcp_pool = &w->pool;
+}
+
+/* Leave N blocks of the pool for out-of-order payload; call before any is used */
+static inline void world_pool(struct world *w, uint32_t n)
+{
+	w->pool.fresh = TCP_POOL_CNT - n;
 }
 
 static inline void world_batch_free(struct world *w)
