@@ -178,6 +178,10 @@ static int fake_sk_finish(struct fake_sk_sock *s, const struct iovec *iov, int c
 {
 	uint32_t n = 0, most = fake_sk_accepts(s);
 
+	if (s->take_once && most > s->take_once)
+		most = s->take_once;
+	s->take_once = 0;
+
 	if (s->send_err)
 		return s->send_err;
 	if (s->err)

@@ -38,6 +38,7 @@ struct fake_sk_sock {
 
 	struct fake_sk_bytes tx;	/* all that send() ever took */
 	uint32_t take;			/* bytes that it will still take; FAKE_SK_ANY */
+	uint32_t take_once;		/* not 0: the next send takes this much at most, later ones do not care */
 	uint32_t sndbuf;		/* not 0: a send buffer of this size, and room() by what is in it, cautiously */
 	uint32_t drained;		/* bytes of tx that the peer has */
 	int send_err;			/* negative errno for the next sends; 0: none */

@@ -124,6 +124,12 @@ static void sk_take(struct scn *s)
 	scn_sock(s)->take = strcmp(text, "any") ? scn_num(s, text) : FAKE_SK_ANY;
 }
 
+/* take-once N: the next send takes this much, later ones as before */
+static void sk_take_once(struct scn *s)
+{
+	scn_sock(s)->take_once = scn_num(s, scn_next(s));
+}
+
 /* room N [full]: what room() tells of this socket; full: not writable */
 static void sk_room(struct scn *s)
 {
@@ -264,7 +270,7 @@ void scn_socket(struct scn *s)
 		void (*fn)(struct scn *s);
 	} cmd[] = {
 		{ "accept", sk_accept }, { "connected", sk_connected }, { "refused", sk_refused }, { "data", sk_data },
-		{ "eof", sk_eof }, { "error", sk_error }, { "take", sk_take }, { "room", sk_room }, { "first-room", sk_first_room },
+		{ "eof", sk_eof }, { "error", sk_error }, { "take", sk_take }, { "take-once", sk_take_once }, { "room", sk_room }, { "first-room", sk_first_room },
 		{ "out", sk_out }, { "hup", sk_hup }, { "err-event", sk_err_event }, { "stale", sk_stale }, { "late", sk_late },
 		{ "no-connect", sk_no_connect }, { "send-error", sk_send_err }, { "forget", sk_forget }, { "sent", sk_sent },
 		{ "is", sk_is }, { "count", sk_count }, { "peek-max", sk_peek_max }, { "urgent", sk_urgent },

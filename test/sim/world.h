@@ -215,6 +215,7 @@ static inline void world_event(struct world *w, struct ev_ref ref, uint32_t mask
 	struct ev_hit hit = { .ref = ref, .mask = mask };
 
 	path_host(&w->path, &hit);
+	world_complete(w);
 	path_tick(&w->path);
 }
 

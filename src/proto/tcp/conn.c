@@ -37,6 +37,7 @@ void tcp_take_syn(struct proto *p, struct flow *f, const struct wire_tcp *h)
 	t->mss = (uint16_t)BYTES_MIN(mss, p->env->l2->mtu - hdrs);
 	t->ts_on = h->has_ts;
 	t->ts_recent = h->has_ts ? h->ts_val : 0;
+	t->ts_recent_at = p->env->now;
 	t->sack_on = h->has_sack_ok;
 	/* options take their room from every segment, however small (RFC 6691) */
 	if (t->ts_on)

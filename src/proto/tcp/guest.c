@@ -44,6 +44,7 @@ static void challenge_empty(struct proto *p, struct flow *f, const struct tcp_se
 bool tcp_sent(struct proto *p, struct flow *f, int r, uint32_t len, bool fin)
 {
 	struct tcp *t = tcp_of(f);
+	uint32_t end = t->rcv_nxt + len;
 
 	if (r < 0 && r != -EAGAIN && r != -EINTR) {
 		/* EPIPE, ECONNRESET ...: nobody is there to take more. What the peer sent before it left comes first. */
@@ -56,17 +57,18 @@ bool tcp_sent(struct proto *p, struct flow *f, int r, uint32_t len, bool fin)
 	t->guest_data_at = p->env->now;
 	tcp_kept_drop(p, f, t->rcv_nxt);
 	if (BYTES_MAX(r, 0) < (int)len) {
-		if (!t->tail_kept) {
+		/* what waits in the pool goes out later; the guest must repeat the rest */
+		if (seqno_lt(tcp_kept_end(p, f, t->rcv_nxt), end)) {
 			env_drop(p->env, DROP_TCP_BUSY);
 			t->refused = true;
 		}
-		t->tail_kept = false;
 		t->ack_now = true;
 		if (!t->armed) {
 			t->armed = true;
 			p->env->sk->ops->arm(p->env->sk, f->h);
 		}
 	} else if (fin) {
+		tcp_kept_free(p, f);	/* nothing stands behind the end */
 		t->kept_fin = false;
 		t->rcv_nxt++;
 		if (seqno_lt(t->rcv_edge, t->rcv_nxt))
@@ -99,15 +101,14 @@ static void keep_fin(struct tcp *t, uint32_t seq)
 	t->kept_fin_seq = seq;
 }
 
-/* The kernel took only R of LEN bytes: the rest waits with us, where it can, until the socket is writable */
+/* The kernel took only R of LEN bytes, or will tell later: the rest waits with us, where it can */
 static void keep_tail(struct proto *p, struct flow *f, const struct gather *g, uint32_t r, uint32_t len, bool fin)
 {
 	struct tcp *t = tcp_of(f);
 	struct view v = view_of(g->iov, len);
 
 	view_skip(&v, r);
-	t->tail_kept = tcp_kept_add(p, f, t->rcv_nxt + r, &v);
-	if (t->tail_kept && fin)
+	if (tcp_kept_add(p, f, t->rcv_nxt + r, &v) && fin)
 		keep_fin(t, t->rcv_nxt + len);
 }
 
@@ -126,7 +127,7 @@ static bool flush(struct proto *p, struct flow *f, struct gather *g)
 	g->fin = false;
 	if (len)
 		r = p->env->sk->ops->send(p->env->sk, f->h, g->iov, cnt);
-	if (r == -EAGAIN || (r >= 0 && (uint32_t)r < len))
+	if (r == -EAGAIN || r == -EINTR || r == -EINPROGRESS || (r >= 0 && (uint32_t)r < len))
 		keep_tail(p, f, g, (uint32_t)BYTES_MAX(r, 0), len, fin);
 	if (r == -EINPROGRESS) {
 		t->sending = true;
@@ -168,7 +169,10 @@ static bool ack_news(struct proto *p, struct flow *f, const struct tcp_seg *s)
 		/* Eifel (RFC 3522): what fills the hole was sent before we sent it again, so nothing was lost */
 		bool spurious = t->ts_on && s->h.has_ts && s->h.ts_ecr && seqno_lt(s->h.ts_ecr, t->rexmit_ts);
 
-		t->recovering = seqno_lt(ack, t->recover) && !spurious;
+		/* all that SACK shows is filled, the rest is on its way: nothing more is known to be lost */
+		bool filled = t->sack_on && !t->all_lost && !t->sacked_cnt;
+
+		t->recovering = seqno_lt(ack, t->recover) && !spurious && !filled;
 		/* NewReno (RFC 6582 3.2): a partial ACK shows the next hole, unless it lies in what was just sent again: then
 		 * the ACK for the rest of that is on its way
 		 */
@@ -195,21 +199,23 @@ static bool take_ack(struct proto *p, struct flow *f, const struct tcp_seg *s)
 		t->wl2 = ack;
 		/* a guest short of memory announces 0 and drops what is on its way (TCP-55): send it again at once */
 		if (!old_wnd && wnd && in_flight && ack == t->una)
-			tcp_recover(p, t);
+			tcp_recover(p, t, true);
 	}
 	news = t->sack_on && tcp_sack_take(t, &s->h);
 	if (seqno_gt(ack, t->una)) {
 		if (!ack_news(p, f, s))
 			return false;
-	} else if (ack == t->una && in_flight && !s->data.len && !(s->h.flags & WIRE_TCP_FIN) && (news || wnd == old_wnd) &&
+	} else if (ack == t->una && in_flight && !s->data.len && !(s->h.flags & WIRE_TCP_FIN) &&
+		   (t->sack_on ? news : wnd == old_wnd) &&	/* with SACK, only news count (RFC 6675 2) */
 		   !t->recovering && t->dupacks < TCP_DUPACKS) {
 		t->dupacks++;
 		/* ack == recover: these may answer what was sent again in vain (RFC 6582 3.2, step 1) */
 		if (t->dupacks == TCP_DUPACKS && (ack != t->recover || t->sack_on))
-			tcp_recover(p, t);
+			tcp_recover(p, t, false);
 	}
-	if (news && !t->recovering && tcp_sack_lost(t))
-		tcp_recover(p, t);
+	/* news after a probe: what is missing below it was sent much earlier (RFC 8985 7.4) */
+	if (news && !t->recovering && (t->probed || tcp_sack_lost(t)))
+		tcp_recover(p, t, false);
 	else if (news && t->recovering)
 		t->rexmit_due = true;		/* maybe a hole more */
 	return true;
@@ -234,9 +240,9 @@ static void take_ahead(struct proto *p, struct flow *f, const struct tcp_seg *s,
 		view_trim(&v, room);
 		fin = false;
 	}
-	t->ack_due = t->ack_now = true;
+	t->ack_due = t->ack_now = t->ack_alone = true;
 	if (!tcp_kept_add(p, f, seq, &v)) {
-		env_drop(p->env, t->sending ? DROP_TCP_BUSY : DROP_TCP_GAP);
+		env_drop(p->env, t->sending || t->refused ? DROP_TCP_BUSY : DROP_TCP_GAP);
 		t->send_missed = t->sending;
 	} else if (fin) {
 		keep_fin(t, seq + v.len);
@@ -275,9 +281,8 @@ static bool take_data(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		if (n < 0) {
 			if (!flush(p, f, g))
 				return false;
-			if (t->sending || t->refused) {
-				t->send_missed = t->sending;
-				challenge(p, f, DROP_TCP_BUSY);
+			if (t->rcv_nxt != expect) {	/* not all of it was taken: this stands behind the rest */
+				take_ahead(p, f, s, expect);
 				return true;
 			}
 			n = view_iov(&v, g->iov, TCP_IOV);
@@ -290,7 +295,8 @@ static bool take_data(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		g->len += v.len;
 	}
 	g->fin = fin;
-	gather_kept(p, f, g);
+	if (!fin)
+		gather_kept(p, f, g);
 	return true;
 }
 
@@ -327,7 +333,11 @@ static bool take_open(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		challenge_empty(p, f, s, DROP_TCP_SYN_LATE);
 		return true;
 	}
-	if (t->ts_on && (!s->h.has_ts || seqno_lt(s->h.ts_val, t->ts_recent))) {	/* RFC 7323 3.2, 5.3 */
+	if (t->ts_on && !s->h.has_ts) {	/* RFC 7323 3.2: silently */
+		env_drop(p->env, DROP_TCP_PAWS);
+		return true;
+	}
+	if (t->ts_on && seqno_lt(s->h.ts_val, t->ts_recent) && p->env->now - t->ts_recent_at < TCP_PAWS_IDLE) {	/* RFC 7323 5.3 */
 		challenge_empty(p, f, s, DROP_TCP_PAWS);
 		return true;
 	}
@@ -341,8 +351,10 @@ static bool take_open(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		env_drop(p->env, DROP_TCP_FLAGS);
 		return true;
 	}
-	if (t->ts_on && seqno_le(s->h.seq, t->rcv_acked))	/* RFC 7323 4.3 */
+	if (t->ts_on && seqno_le(s->h.seq, t->rcv_acked)) {	/* RFC 7323 4.3 */
 		t->ts_recent = s->h.ts_val;
+		t->ts_recent_at = p->env->now;
+	}
 	if (seqno_gt(s->h.ack, t->max)) {
 		challenge_empty(p, f, s, DROP_TCP_ACK_UNSENT);
 		return true;
@@ -532,6 +544,10 @@ void tcp_guest(struct proto *p, struct flow *f, const struct tcp_seg *seg, uint3
 		if (!take(p, f, &seg[i], &g))
 			return;
 	}
-	if (flush(p, f, &g))
-		tcp_settle(p, f);
+	if (!flush(p, f, &g))
+		return;
+	/* blocks may have been more than fitted that send; a socket that is full calls */
+	if (tcp_of(f)->kept_head && !tcp_of(f)->armed && !tcp_pass_kept(p, f))
+		return;
+	tcp_settle(p, f);
 }

@@ -65,7 +65,10 @@ static int send_data(struct proto *p, struct flow *f, uint32_t seq, uint32_t wan
 	t->small_run = (uint32_t)r > TCP_LAZY_SEG ? 0 : BYTES_MIN(t->small_run + 1, TCP_LAZY_RUN);
 	if (p->env->now - t->guest_data_at < TCP_ACK_DELAY)
 		t->delay_acks = true;
-	tcp_timer_ack_sent(t);
+	if (t->ack_alone)
+		t->rcv_acked = t->rcv_nxt;
+	else
+		tcp_timer_ack_sent(t);
 	return r;
 }
 
@@ -156,8 +159,9 @@ bool tcp_push(struct proto *p, struct flow *f)
 	return true;
 }
 
-void tcp_recover(struct proto *p, struct tcp *t)
+void tcp_recover(struct proto *p, struct tcp *t, bool all)
 {
+	t->all_lost = all;
 	t->recovering = t->rexmit_due = true;
 	t->recover = t->max;
 	t->rexmit_end = t->una;
@@ -184,13 +188,14 @@ static bool send_again(struct proto *p, struct flow *f, uint32_t seq, uint32_t w
 	return !gone;
 }
 
-/* All holes that SACK shows and that were not filled since (RFC 6675 5). False: the flow is gone. */
-static bool fill_holes(struct proto *p, struct flow *f)
+/* All holes that SACK shows and that were not filled since (RFC 6675 5); *ret_any: there were some. False: the flow is gone. */
+static bool fill_holes(struct proto *p, struct flow *f, bool *ret_any)
 {
 	struct tcp *t = tcp_of(f);
 	struct tcp_range hole;
 	uint32_t len;
 
+	*ret_any = false;
 	for (int turn = 0; tcp_sack_hole(t, t->rexmit_end, &hole); turn++) {
 		if (turn == TCP_TURN) {
 			t->rexmit_due = true;
@@ -202,6 +207,7 @@ static bool fill_holes(struct proto *p, struct flow *f)
 		if (!len)
 			break;
 		t->rexmit_end = hole.from + len;
+		*ret_any = true;
 	}
 	return true;
 }
@@ -210,6 +216,7 @@ bool tcp_rexmit(struct proto *p, struct flow *f, uint32_t limit)
 {
 	struct tcp *t = tcp_of(f);
 	uint32_t end = t->fin_sent ? t->fin_seq : t->max, len;
+	bool any = true;
 
 	t->rexmit_due = false;
 	if (t->una == t->max)
@@ -219,7 +226,7 @@ bool tcp_rexmit(struct proto *p, struct flow *f, uint32_t limit)
 	if (seqno_ge(t->una, end)) {
 		tcp_emit(p, f, WIRE_TCP_FIN | WIRE_TCP_ACK, t->fin_seq);
 	} else if (t->sacked_cnt) {
-		if (!fill_holes(p, f))
+		if (!fill_holes(p, f, &any))
 			return false;
 	} else {
 		/* a window that shrank: what fits it, but at least a probe of one byte */
@@ -228,7 +235,8 @@ bool tcp_rexmit(struct proto *p, struct flow *f, uint32_t limit)
 			return false;
 		t->rexmit_end = t->una + len;
 	}
-	tcp_timer_data_sent(p, t, t->max, true);
+	if (any)			/* news about the rest is no reason to wait longer for what was sent again before */
+		tcp_timer_data_sent(p, t, t->max, true);
 	return true;
 }
 
@@ -283,6 +291,20 @@ static void ask_again(struct proto *p, struct flow *f)
 		tcp_emit(p, f, WIRE_TCP_ACK, t->max);
 }
 
+/* The socket may take more: what was kept, then ask for the rest. False: the flow is gone. */
+static bool go_on(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+
+	if (t->armed)			/* it will tell */
+		return true;
+	if (!tcp_pass_kept(p, f))
+		return false;
+	if (t->refused && !t->sending && !t->armed)
+		ask_again(p, f);
+	return true;
+}
+
 /* False: the flow is gone */
 static bool writable(struct proto *p, struct flow *f)
 {
@@ -292,11 +314,9 @@ static bool writable(struct proto *p, struct flow *f)
 	t->armed = false;
 	t->wnd_low = TCP_WND_MAX;	/* look, however much is left */
 	tcp_win_update(p, f);
-	if (t->refused)
-		ask_again(p, f);
-	else if (t->rcv_edge != edge)
+	if (t->rcv_edge != edge)
 		t->ack_due = t->ack_now = true;
-	return tcp_pass_kept(p, f);
+	return go_on(p, f);
 }
 
 void tcp_host(struct proto *p, struct flow *f, const struct ev_hit *hit)
@@ -327,10 +347,9 @@ void tcp_host(struct proto *p, struct flow *f, const struct ev_hit *hit)
 		t->sending = false;
 		if (!tcp_sent(p, f, hit->res, t->send_len, t->send_fin))
 			return;
-		if (t->send_missed && !t->refused)
-			ask_again(p, f);
+		t->refused |= t->send_missed;
 		t->send_missed = false;
-		if (!t->refused && !tcp_pass_kept(p, f))
+		if (!go_on(p, f))
 			return;
 	}
 	if (mask & EV_OUT && (t->armed || t->refused) && !writable(p, f))

@@ -134,6 +134,20 @@ int tcp_kept_iov(struct proto *p, struct flow *f, uint32_t seq, struct iovec *io
 	return n;
 }
 
+uint32_t tcp_kept_end(struct proto *p, struct flow *f, uint32_t seq)
+{
+	for (uint32_t link = tcp_of(f)->kept_head; link;) {
+		const struct block *b = block_at(p, link);
+
+		if (seqno_gt(b->seq, seq))
+			break;
+		if (seqno_gt(block_end(b), seq))
+			seq = block_end(b);
+		link = b->next;
+	}
+	return seq;
+}
+
 void tcp_kept_drop(struct proto *p, struct flow *f, uint32_t seq)
 {
 	struct tcp *t = tcp_of(f);

@@ -45,13 +45,14 @@ static bool range_known(const struct tcp *t, const struct tcp_range *r)
 
 bool tcp_sack_take(struct tcp *t, const struct wire_tcp *h)
 {
+	uint32_t una = seqno_gt(h->ack, t->una) ? h->ack : t->una;
 	bool news = false;
 
 	for (int i = 0; i < h->sack_cnt; i++) {
 		const struct tcp_range r = { h->sack[i].from, h->sack[i].to };
 
-		/* below una: a duplicate that it reports (RFC 2883); beyond max: not ours */
-		if (seqno_le(r.from, t->una) || seqno_ge(r.from, r.to) || seqno_gt(r.to, t->max) || range_known(t, &r))
+		/* not beyond its ACK: a duplicate that it reports (RFC 2883); beyond max: not ours */
+		if (seqno_le(r.from, una) || seqno_ge(r.from, r.to) || seqno_gt(r.to, t->max) || range_known(t, &r))
 			continue;
 		range_add(t, r);
 		news = true;

@@ -30,6 +30,7 @@
 #define TCP_DUPACKS	3		/* RFC 5681 3.2 */
 #define TCP_FLIGHT_MAX	(15u << 20)	/* most in flight to the guest: a peek can step over 16 MiB where SO_PEEK_OFF is missing */
 #define TCP_TS_LEN	12u		/* timestamps in every segment, padded (RFC 7323 A) */
+#define TCP_PAWS_IDLE	(24 * 86400 * NS_S)	/* the guest's last timestamp is void after this (RFC 7323 5.5) */
 #define TCP_SACKED	8		/* ranges of the scoreboard; a guest reports four at a time */
 #define TCP_PTO_MIN	(20 * NS_MS)	/* least time to a tail loss probe (RFC 8985 7.2: 10 ms, for wires); a busy guest takes as long */
 #define TCP_CHALLENGES	10		/* answers to segments without data that fit nowhere, ... */
@@ -73,13 +74,14 @@ struct tcp {
 	bool host_err;			/* the socket failed: pass on what is there, then reset */
 	bool ack_due;			/* the guest is owed an ACK */
 	bool ack_now;			/* ... without delay */
+	bool ack_alone;			/* ... and without data, which would be no duplicate ACK and has no SACK blocks */
 	bool refused;			/* the kernel did not take all: ask for it again once it is writable */
 	bool armed;			/* EV_OUT will come */
 	bool sending;			/* a send is under way, of send_len bytes and maybe FIN */
 	bool send_fin;
-	bool tail_kept;			/* what the last send refused waits in the pool */
 	bool send_missed;		/* more came meanwhile, and could not be kept */
 	bool recovering;		/* retransmitting up to `recover` (RFC 6582) */
+	bool all_lost;			/* ... all of it, whatever SACK shows: after a timeout */
 	bool rexmit_due;		/* send from una again */
 	bool rtt_timing;
 	bool ts_on, sack_on;		/* negotiated */
@@ -110,7 +112,7 @@ struct tcp {
 
 	uint32_t ts_off;		/* our timestamps: milliseconds of the clock plus this */
 	uint32_t syn_ts;		/* timestamp of our SYN, in each retransmission of it */
-	uint32_t ts_recent;		/* the guest's, to echo (RFC 7323 4.3) */
+	uint32_t ts_recent;		/* the guest's, to echo (RFC 7323 4.3), taken at ts_recent_at */
 	uint32_t kept_head, kept_cnt;	/* blocks of the pool in order of sequence, index + 1; 0: none */
 	uint32_t kept_recent;		/* a sequence of the block that came last: its range is reported first (RFC 2018 4) */
 	uint32_t kept_fin_seq;
@@ -120,6 +122,7 @@ struct tcp {
 	uint32_t wnd_low;		/* ask the kernel for room again when less than this is left of the window */
 	uint32_t send_len;
 
+	ns_t ts_recent_at;
 	ns_t guest_data_at;		/* last payload accepted from the guest */
 	ns_t rtt_at, srtt, rttvar, rto;
 	ns_t challenge_at;
@@ -183,8 +186,8 @@ bool tcp_pass_kept(struct proto *p, struct flow *f);
 bool tcp_push(struct proto *p, struct flow *f);
 /* Again what is missing: the holes that SACK shows, else from una up to LIMIT bytes. False: the flow is gone. */
 bool tcp_rexmit(struct proto *p, struct flow *f, uint32_t limit);
-/* Begin to repair a loss: what was sent up to now counts as one (RFC 6582 3.2) */
-void tcp_recover(struct proto *p, struct tcp *t);
+/* Begin to repair a loss: what was sent up to now counts as one (RFC 6582 3.2). ALL: none of it can be trusted to arrive. */
+void tcp_recover(struct proto *p, struct tcp *t, bool all);
 /* The last segment again, so that the guest tells what it has (RFC 8985 7.3). False: the flow is gone. */
 bool tcp_probe_tail(struct proto *p, struct flow *f);
 /* Discard what the guest acknowledged; lazily unless ALL. False: the flow is gone. */
@@ -195,6 +198,8 @@ bool tcp_discard(struct proto *p, struct flow *f, bool all);
 bool tcp_kept_add(struct proto *p, struct flow *f, uint32_t seq, const struct view *v);
 /* Pieces that continue at SEQ into IOV: number of pieces, their bytes in *ret_len. They stay until tcp_kept_drop(). */
 int tcp_kept_iov(struct proto *p, struct flow *f, uint32_t seq, struct iovec *iov, int cnt, uint32_t *ret_len);
+/* End of what continues at SEQ; SEQ if nothing does */
+uint32_t tcp_kept_end(struct proto *p, struct flow *f, uint32_t seq);
 /* Forget what lies before SEQ */
 void tcp_kept_drop(struct proto *p, struct flow *f, uint32_t seq);
 void tcp_kept_free(struct proto *p, struct flow *f);

@@ -39,8 +39,10 @@ void tcp_timer_data_sent(struct proto *p, struct tcp *t, uint32_t end_seq, bool 
 		t->rtt_seq = end_seq;
 		t->rtt_at = p->env->now;
 	}
-	if (t->rto_at == NS_NEVER || again)
-		t->rto_at = p->env->now + (again ? tcp_rto(t) : first_wait(t, end_seq));
+	if (again)
+		t->rto_at = p->env->now + tcp_rto(t);
+	else if (t->rto_at == NS_NEVER || may_probe(t, end_seq))	/* what began with too little for a probe may get one now */
+		t->rto_at = BYTES_MIN(t->rto_at, p->env->now + first_wait(t, end_seq));
 }
 
 void tcp_timer_first(struct tcp *t)
@@ -93,7 +95,7 @@ void tcp_timer_blocked(struct proto *p, struct tcp *t)
 
 void tcp_timer_ack_sent(struct tcp *t)
 {
-	t->ack_due = t->ack_now = false;
+	t->ack_due = t->ack_now = t->ack_alone = false;
 	t->ack_at = NS_NEVER;
 	t->rcv_acked = t->rcv_nxt;
 }
@@ -158,7 +160,7 @@ static bool rto_expired(struct proto *p, struct flow *f)
 	/* the guest may have given up what it reported (RFC 2018 8) */
 	t->sacked_cnt = 0;
 	t->dupacks = 0;
-	tcp_recover(p, t);
+	tcp_recover(p, t, true);
 	return tcp_rexmit(p, f, t->mss);
 }
 
