@@ -18,6 +18,9 @@
 #include "../fake/fake_sk.h"
 
 #define RIG_ISN		5000u
+#define RIG_TS		7000u		/* the guest's timestamp in all that the rig sends by itself */
+
+enum rig_opt { RIG_OPT_WS = 1, RIG_OPT_SACK = 2, RIG_OPT_TS = 4 };	/* bits: what the guest's SYN offers */
 
 struct rig {
 	struct fake_l2 l2;
@@ -32,6 +35,7 @@ struct rig {
 	struct proto p;
 	struct tcp_settings tcp;
 	uint32_t half_open[2];
+	struct tcp_pool pool;		/* only after rig_pool() */
 	void *mem;
 	struct flow_key key;
 	struct flow *f;			/* open, NULL before rig_open() */
@@ -82,6 +86,7 @@ static inline int rig_teardown(void **state)
 
 	fake_l2_done(&r->l2);
 	fake_sk_done(&r->sk);
+	free(r->pool.mem);
 	free(r->mem);
 	free(r);
 	return 0;
@@ -91,11 +96,21 @@ static inline int rig_teardown(void **state)
 	{ #test " IPv4", test, rig_setup, rig_teardown, NULL }, \
 	{ #test " IPv6", test, rig_setup, rig_teardown, (void *)1 }
 
-/* An open flow; the guest's window is 1000 << 7, its MSS 1400 */
-static inline void rig_open(struct rig *r, bool scaled)
+/* Give the flows a pool of BLOCKS blocks */
+static inline void rig_pool(struct rig *r, uint32_t blocks)
+{
+	r->pool = (struct tcp_pool){ .mem = calloc(1, TCP_POOL_LEN), .fresh = TCP_POOL_CNT - blocks };
+	assert_non_null(r->pool.mem);
+	r->p.tcp_pool = &r->pool;
+}
+
+/* An open flow; the guest's window is 1000 << 7, its MSS 1400. OPTS: enum rig_opt. */
+static inline void rig_open_opts(struct rig *r, unsigned opts)
 {
 	struct tcp_seg s = { .h = { .sport = 40000, .dport = 80, .seq = RIG_ISN, .wnd = 65535, .flags = WIRE_TCP_SYN,
-				    .has_mss = true, .mss = 1400, .has_ws = scaled, .ws = 7 }, .next = FLOW_NONE };
+				    .has_mss = true, .mss = 1400, .has_ws = opts & RIG_OPT_WS, .ws = 7,
+				    .has_sack_ok = opts & RIG_OPT_SACK, .has_ts = opts & RIG_OPT_TS, .ts_val = RIG_TS },
+			     .next = FLOW_NONE };
 	struct ev_hit hit = { .mask = EV_OUT };
 
 	tcp_guest_new(&r->p, &r->key, &s);
@@ -105,10 +120,35 @@ static inline void rig_open(struct rig *r, bool scaled)
 	r->sk.s[r->f->h].result = 0;
 	tcp_host(&r->p, r->f, &hit);
 	s.h = (struct wire_tcp){ .sport = 40000, .dport = 80, .seq = RIG_ISN + 1, .ack = r->t->iss + 1, .wnd = 1000,
-				 .flags = WIRE_TCP_ACK };
+				 .flags = WIRE_TCP_ACK, .has_ts = opts & RIG_OPT_TS, .ts_val = RIG_TS };
 	tcp_guest(&r->p, r->f, &s, 0);
 	assert_int_equal(r->t->phase, TCP_PHASE_OPEN);
 	fake_l2_clear(&r->l2);
+}
+
+static inline void rig_open(struct rig *r, bool scaled)
+{
+	rig_open_opts(r, scaled ? RIG_OPT_WS : 0);
+}
+
+/* The guest acknowledges up to OFF bytes of ours; SACK blocks are the caller's to add */
+static inline struct tcp_seg rig_ack(const struct rig *r, uint32_t off)
+{
+	return (struct tcp_seg){ .h = { .seq = r->t->rcv_nxt, .ack = r->t->iss + 1 + off, .wnd = 1000, .flags = WIRE_TCP_ACK,
+				       .has_ts = r->t->ts_on, .ts_val = RIG_TS }, .next = FLOW_NONE };
+}
+
+/* A frame to the guest: header parsed, payload length returned */
+static inline uint32_t rig_frame(const struct rig *r, uint32_t n, struct wire_tcp *ret)
+{
+	const struct fake_l2_frame *f = &r->l2.frames[n];
+	uint32_t l4 = proto_l4_off(&r->key.far);
+	struct iovec iov = { f->buf + l4, f->len - l4 };
+	struct view v = view_of(&iov, f->len - l4);
+
+	assert_true(n < r->l2.cnt);
+	assert_int_equal(wire_tcp_parse(&v, ret), 0);
+	return v.len;
 }
 
 static inline struct fake_sk_sock *rig_sock(struct rig *r)

@@ -191,12 +191,11 @@ int tcp_kept_ranges(struct proto *p, struct flow *f, struct tcp_range *ret, int 
 		/* what only waits for the socket is in order: no range beyond the acknowledgement */
 		if (seqno_le(run.from, t->rcv_nxt))
 			continue;
-		if (n && seqno_le(run.from, t->kept_recent) && seqno_lt(t->kept_recent, run.to)) {
-			struct tcp_range first = ret[0];
-
+		if (seqno_le(run.from, t->kept_recent) && seqno_lt(t->kept_recent, run.to)) {
+			n = BYTES_MIN(n, max - 1);
+			memmove(&ret[1], &ret[0], (size_t)n * sizeof(ret[0]));
 			ret[0] = run;
-			if (n < max)
-				ret[n++] = first;
+			n++;
 		} else if (n < max) {
 			ret[n++] = run;
 		}

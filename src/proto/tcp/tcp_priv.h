@@ -203,7 +203,7 @@ uint32_t tcp_kept_end(struct proto *p, struct flow *f, uint32_t seq);
 /* Forget what lies before SEQ */
 void tcp_kept_drop(struct proto *p, struct flow *f, uint32_t seq);
 void tcp_kept_free(struct proto *p, struct flow *f);
-/* Ranges beyond rcv_nxt for SACK blocks, the latest first: number, at most MAX */
+/* Ranges beyond rcv_nxt for SACK blocks, the latest first, then from the lowest on: number, at most MAX */
 int tcp_kept_ranges(struct proto *p, struct flow *f, struct tcp_range *ret, int max);
 
 /* --- sack.c: what the guest has of what we sent --- */
