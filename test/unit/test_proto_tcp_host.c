@@ -114,11 +114,151 @@ static void test_window(void **state)
 	assert_int_equal(r->t->nxt - r->t->una, 300);	/* a repetition moves nothing */
 }
 
+/* A flight of N segments, and what SACK says of it: [from, to) in segments */
+static void flight(struct rig *r, uint32_t n)
+{
+	static uint8_t data[65536 * 20];
+
+	fake_sk_feed(&r->sk, r->f->h, data, n * r->t->mss);
+	r->t->wnd = r->t->wnd_max = sizeof(data);
+	push(r);
+	fake_l2_clear(&r->l2);
+}
+
+static void has(struct rig *r, uint32_t from, uint32_t to)
+{
+	r->t->sacked[r->t->sacked_cnt++] = (struct tcp_range){ r->t->una + from * r->t->mss, r->t->una + to * r->t->mss };
+}
+
+/* Only holes, each once, and nothing above the highest range */
+static void test_holes(void **state)
+{
+	struct rig *r = *state;
+	struct wire_tcp h;
+
+	rig_open_opts(r, RIG_OPT_WS | RIG_OPT_SACK);
+	flight(r, 20);
+	has(r, 1, 3);
+	has(r, 10, 11);
+	tcp_recover(&r->p, r->t, false);
+	assert_true(tcp_rexmit(&r->p, r->f, L2_IP_MAX));
+	assert_int_equal(r->l2.cnt, 2);
+	assert_int_equal(rig_frame(r, 0, &h), r->t->mss);
+	assert_int_equal(h.seq, r->t->una);
+	assert_int_equal(rig_frame(r, 1, &h), 7 * r->t->mss);
+	assert_int_equal(h.seq, r->t->una + 3 * r->t->mss);
+	assert_int_equal(r->t->rto_at, r->env.now + tcp_rto(r->t));
+	r->env.now += NS_MS;
+	assert_true(tcp_rexmit(&r->p, r->f, L2_IP_MAX));
+	assert_int_equal(r->l2.cnt, 2);
+	assert_int_equal(r->t->rto_at, r->env.now - NS_MS + tcp_rto(r->t));	/* nothing sent, nothing put off */
+	has(r, 13, 14);
+	assert_true(tcp_rexmit(&r->p, r->f, L2_IP_MAX));
+	assert_int_equal(r->l2.cnt, 3);
+	assert_int_equal(rig_frame(r, 2, &h), 2 * r->t->mss);
+}
+
+/* A hole of many super-frames gives up the turn, and goes on in the next */
+static void test_holes_turn(void **state)
+{
+	struct rig *r = *state;
+
+	rig_open_opts(r, RIG_OPT_WS | RIG_OPT_SACK);
+	flight(r, 900);
+	while (r->t->max - r->t->una < 880u * r->t->mss)	/* a turn ended */
+		push(r);
+	fake_l2_clear(&r->l2);
+	has(r, 870, 880);
+	tcp_recover(&r->p, r->t, false);
+	assert_true(tcp_rexmit(&r->p, r->f, L2_IP_MAX));
+	assert_int_equal(r->l2.cnt, TCP_TURN);
+	assert_true(r->t->rexmit_due && r->f->ready);
+	fake_l2_clear(&r->l2);
+	tcp_more(&r->p, r->f);
+	assert_false(r->t->rexmit_due);
+	assert_true(r->l2.cnt > 0 && r->l2.cnt < TCP_TURN);
+	assert_int_equal(r->t->rexmit_end, r->t->sacked[0].from);
+}
+
+/* The link is full in the middle of a repair: a timer is armed, what was not sent does not count as sent */
+static void test_holes_link_full(void **state)
+{
+	struct rig *r = *state;
+
+	rig_open_opts(r, RIG_OPT_WS | RIG_OPT_SACK);
+	flight(r, 20);
+	has(r, 1, 3);
+	has(r, 10, 11);
+	tcp_recover(&r->p, r->t, false);
+	fake_l2_refuse_after(&r->l2, 1);
+	assert_true(tcp_rexmit(&r->p, r->f, L2_IP_MAX));
+	assert_int_equal(r->t->rexmit_end, r->t->una + r->t->mss);
+	assert_true(r->t->rto_at != NS_NEVER);
+}
+
+/* The probe of a tail: its last segment, or the FIN */
+static void test_probe_tail(void **state)
+{
+	struct rig *r = *state;
+	struct wire_tcp h;
+
+	rig_open_opts(r, RIG_OPT_WS | RIG_OPT_SACK);
+	flight(r, 3);
+	assert_true(tcp_probe_tail(&r->p, r->f));
+	assert_int_equal(rig_frame(r, 0, &h), r->t->mss);
+	assert_int_equal(h.seq, r->t->una + 2 * r->t->mss);
+	assert_true(r->t->probed);
+	rig_sock(r)->eof = true;
+	push(r);
+	fake_l2_clear(&r->l2);
+	assert_true(tcp_probe_tail(&r->p, r->f));
+	assert_int_equal(rig_frame(r, 0, &h), 0);
+	assert_int_equal(h.flags, WIRE_TCP_FIN | WIRE_TCP_ACK);
+	assert_int_equal(h.seq, r->t->fin_seq);
+}
+
+/* FIN of the guest before its data, the socket full meanwhile: passed on by EV_OUT alone */
+static void test_kept_fin(void **state)
+{
+	static uint8_t data[100];
+	const struct ev_hit hit = { .mask = EV_OUT };
+	struct rig *r = *state;
+	struct iovec iov = { data, 100 };
+	struct tcp_seg s;
+
+	rig_pool(r, 10);
+	rig_open_opts(r, RIG_OPT_WS | RIG_OPT_SACK);
+	rig_sock(r)->take = 30;
+	s = rig_ack(r, 0);
+	s.h.seq += 100;
+	s.h.flags |= WIRE_TCP_FIN;
+	tcp_guest(&r->p, r->f, &s, 0);
+	assert_true(r->t->kept_fin);
+	s = rig_ack(r, 0);
+	s.data = view_of(&iov, 100);
+	tcp_guest(&r->p, r->f, &s, 0);
+	assert_int_equal(rig_sock(r)->tx.len, 30);
+	assert_true(r->t->armed && !r->t->refused && !r->t->guest_fin);
+	rig_sock(r)->take = 30;
+	tcp_host(&r->p, r->f, &hit);
+	assert_int_equal(rig_sock(r)->tx.len, 60);
+	assert_true(r->t->armed);
+	rig_sock(r)->take = FAKE_SK_ANY;
+	tcp_host(&r->p, r->f, &hit);
+	assert_int_equal(rig_sock(r)->tx.len, 100);
+	assert_true(r->t->guest_fin && !r->t->kept_fin);
+	assert_int_equal(rig_sock(r)->shuts, 1);
+	assert_int_equal(r->pool.used, 0);
+	assert_int_equal(r->drops.cnt[DROP_TCP_BUSY], 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_BOTH(test_empty), RIG_BOTH(test_interrupted), RIG_BOTH(test_failed), RIG_BOTH(test_end),
 		RIG_BOTH(test_link_full), RIG_BOTH(test_window),
+		RIG_BOTH(test_holes), RIG_BOTH(test_holes_turn), RIG_BOTH(test_holes_link_full), RIG_BOTH(test_probe_tail),
+		RIG_BOTH(test_kept_fin),
 	};
 
 	return cmocka_run_group_tests_name("proto/tcp/host", tests, NULL, NULL);

@@ -107,6 +107,114 @@ static void test_descriptor(void **state)
 	assert_int_equal(fr.csum_start, proto_l4_off(&r->key.far));
 }
 
+/* Each combination that a guest may offer: agreed on exactly that, in its role and in ours, and paid for by the MSS */
+static void test_offers(void **state)
+{
+	struct rig *r = *state;
+	uint32_t ip = wire_ip_hdr_len(&r->key.far), n;
+	struct wire_tcp h;
+
+	for (unsigned opts = 0; opts < 8; opts++) {
+		rig_open_opts(r, opts);
+		assert_int_equal(r->t->sack_on, !!(opts & RIG_OPT_SACK));
+		assert_int_equal(r->t->ts_on, !!(opts & RIG_OPT_TS));
+		assert_int_equal(r->t->mss, 1400 - (opts & RIG_OPT_TS ? 12 : 0));
+		assert_true(tcp_emit_syn(&r->p, r->f));
+		h = only(r);
+		assert_int_equal(h.has_sack_ok, !!(opts & RIG_OPT_SACK));
+		assert_int_equal(h.has_ts, !!(opts & RIG_OPT_TS));
+		assert_int_equal(h.has_ws, !!(opts & RIG_OPT_WS));
+		assert_int_equal(h.mss, 1500 - ip - WIRE_TCP_LEN);	/* options are not part of it (RFC 6691 2) */
+		if (opts & RIG_OPT_TS)
+			assert_int_equal(h.ts_ecr, RIG_TS);
+		tcp_abort(&r->p, r->f);
+	}
+	for (unsigned opts = 0; opts < 8; opts++) {
+		struct sk_addr peer = { .a = r->key.far, .port = 80 };
+		struct tcp_seg s = { .h = { .seq = RIG_ISN, .wnd = 65535, .flags = WIRE_TCP_SYN | WIRE_TCP_ACK, .has_mss = true,
+					    .mss = 9000, .has_ws = opts & RIG_OPT_WS, .has_sack_ok = opts & RIG_OPT_SACK,
+					    .has_ts = opts & RIG_OPT_TS, .ts_val = RIG_TS }, .next = FLOW_NONE };
+
+		assert_int_equal(tcp_accepted(&r->p, fake_sk_accepted(&r->sk), &peer, &r->key.guest, 40000), 0);
+		h = only(r);
+		assert_true(h.has_mss && h.has_ws && h.has_sack_ok && h.has_ts);
+		r->f = flow_find(&r->flows, &r->key);
+		r->t = flow_body(r->f);
+		s.h.ack = r->t->iss + 1;
+		tcp_guest(&r->p, r->f, &s, 0);
+		h = only(r);
+		assert_int_equal(r->t->phase, TCP_PHASE_OPEN);
+		assert_int_equal(h.has_ts, !!(opts & RIG_OPT_TS));
+		assert_int_equal(r->t->sack_on, !!(opts & RIG_OPT_SACK));
+		n = 1500 - ip - WIRE_TCP_LEN - (opts & RIG_OPT_TS ? 12 : 0);
+		assert_int_equal(r->t->mss, n);
+		tcp_abort(&r->p, r->f);
+	}
+}
+
+/* Frames with timestamps: segments fit the MTU, super-frames the 65535 bytes of an IP packet */
+static void test_data_sizes(void **state)
+{
+	static uint8_t data[200000];
+	struct rig *r = *state;
+	uint32_t hdrs = wire_ip_hdr_len(&r->key.far) + WIRE_TCP_LEN + TCP_TS_LEN, len;
+	struct wire_tcp h;
+
+	r->l2.l2.mtu = 1300;			/* below the guest's MSS: that of the link counts */
+	rig_open_opts(r, RIG_OPT_WS | RIG_OPT_TS);
+	assert_int_equal(r->t->mss, 1300 - hdrs);
+	r->t->wnd = r->t->wnd_max = sizeof(data);
+	fake_sk_feed(&r->sk, r->f->h, data, sizeof(data));
+	r->t->host_more = true;
+	assert_true(tcp_push(&r->p, r->f));
+	assert_true(r->l2.cnt > 2);
+	len = rig_frame(r, 0, &h);
+	assert_true(h.has_ts);
+	assert_int_equal(r->l2.frames[0].gso_size, r->t->mss);
+	assert_int_equal(r->l2.frames[0].hdr_len, WIRE_ETH_LEN + hdrs);
+	assert_int_equal(len, (65535 - hdrs) / r->t->mss * r->t->mss);
+	assert_true(r->l2.frames[0].len - WIRE_ETH_LEN <= 65535);
+}
+
+/* The least MSS that counts, with the options' room taken from it */
+static void test_least_mss(void **state)
+{
+	struct rig *r = *state;
+	struct wire_tcp h = { .has_mss = true, .mss = 1, .has_ts = true };
+
+	rig_open_opts(r, RIG_OPT_TS);
+	tcp_take_syn(&r->p, r->f, &h);
+	assert_int_equal(r->t->mss, TCP_MSS_MIN - TCP_TS_LEN);
+	h.has_ts = false;
+	tcp_take_syn(&r->p, r->f, &h);
+	assert_int_equal(r->t->mss, TCP_MSS_MIN);
+}
+
+/* Four blocks, three beside timestamps (RFC 2018 3); none on data, none without agreement */
+static void test_blocks(void **state)
+{
+	struct rig *r = *state;
+	struct iovec iov = { (uint8_t[10]){ 0 }, 10 };
+	struct view v = view_of(&iov, 10);
+	struct wire_tcp h;
+
+	rig_pool(r, 100);
+	for (unsigned opts = 0; opts < 8; opts++) {
+		rig_open_opts(r, opts);
+		for (uint32_t i = 1; i < 7; i++)
+			assert_true(tcp_kept_add(&r->p, r->f, r->t->rcv_nxt + 100 * i, &v));
+		assert_true(tcp_emit(&r->p, r->f, WIRE_TCP_ACK, r->t->max));
+		h = only(r);
+		assert_int_equal(h.sack_cnt, !(opts & RIG_OPT_SACK) ? 0 : opts & RIG_OPT_TS ? 3 : 4);
+		assert_int_equal(h.sack[0].from, opts & RIG_OPT_SACK ? r->t->rcv_nxt + 600 : 0);
+		assert_int_equal(h.sack[1].from, opts & RIG_OPT_SACK ? r->t->rcv_nxt + 100 : 0);
+		assert_true(tcp_emit(&r->p, r->f, WIRE_TCP_RST, 5));
+		assert_int_equal(only(r).sack_cnt, 0);
+		tcp_abort(&r->p, r->f);
+		assert_int_equal(r->pool.used, 0);
+	}
+}
+
 /* RFC 9293 3.10.7.1 */
 static void test_stray_reset(void **state)
 {
@@ -144,6 +252,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_BOTH(test_plain), RIG_BOTH(test_syn), RIG_BOTH(test_descriptor), RIG_BOTH(test_stray_reset),
+		RIG_BOTH(test_offers), RIG_BOTH(test_data_sizes), RIG_BOTH(test_least_mss), RIG_BOTH(test_blocks),
 	};
 
 	return cmocka_run_group_tests_name("proto/tcp/seg", tests, NULL, NULL);

@@ -87,6 +87,8 @@ static void gather_kept(struct proto *p, struct flow *f, struct gather *g)
 	struct tcp *t = tcp_of(f);
 	uint32_t len;
 
+	if (t->kept_head || t->kept_fin)	/* a gap that closes, or a part of it: at once (RFC 5681 4.2) */
+		t->ack_now = true;
 	if (t->kept_head) {
 		g->cnt += tcp_kept_iov(p, f, t->rcv_nxt + g->len, g->iov + g->cnt, TCP_IOV - g->cnt, &len);
 		g->len += len;
