@@ -130,12 +130,12 @@ static void test_offers(void **state)
 		tcp_abort(&r->p, r->f);
 	}
 	for (unsigned opts = 0; opts < 8; opts++) {
-		struct sk_addr peer = { .a = r->key.far, .port = 80 };
+		const struct tcp_incoming incoming = { .peer = { .a = r->key.far, .port = 80 }, .target = r->key.guest, .port = 40000 };
 		struct tcp_seg s = { .h = { .seq = RIG_ISN, .wnd = 65535, .flags = WIRE_TCP_SYN | WIRE_TCP_ACK, .has_mss = true,
 					    .mss = 9000, .has_ws = opts & RIG_OPT_WS, .has_sack_ok = opts & RIG_OPT_SACK,
 					    .has_ts = opts & RIG_OPT_TS, .ts_val = RIG_TS }, .next = FLOW_NONE };
 
-		assert_int_equal(tcp_accepted(&r->p, fake_sk_accepted(&r->sk), &peer, &r->key.guest, 40000), 0);
+		assert_int_equal(tcp_accepted(&r->p, fake_sk_accepted(&r->sk), &incoming), 0);
 		h = only(r);
 		assert_true(h.has_mss && h.has_ws && h.has_sack_ok && h.has_ts);
 		r->f = flow_find(&r->flows, &r->key);
