@@ -52,7 +52,13 @@ static int fake_sk_connect(struct sk *sk, struct ev_ref ref, const struct sk_add
 			   uint8_t tos)
 {
 	struct fake_sk *k = (struct fake_sk *)sk;
-	int h = k->connect_err ? k->connect_err : fake_sk_new(k);
+	int open = 0, h;
+
+	for (int i = 0; i < k->cnt; i++)
+		open += k->s[i].open;
+	if (k->max_open && open >= k->max_open)
+		return -EMFILE;
+	h = k->connect_err ? k->connect_err : fake_sk_new(k);
 
 	if (h < 0)
 		return h;

@@ -58,6 +58,7 @@ struct fake_sk {
 	struct sk sk;			/* first: the ops cast back */
 	bool deferred;
 	uint8_t peer_tos;		/* of sockets to come */
+	int max_open;			/* sockets open at a time, then connects fail by -EMFILE; 0: no limit */
 	int connect_err;		/* negative errno for the next connects; 0: none */
 	int watch_err;
 	struct sk_room room;		/* of new sockets */

@@ -162,6 +162,7 @@ def test_inbound_syn_again(own_lab, fam):
     with lab.start("-t", str(p)) as i:
         i.ct.run("nft", "-f", "-", input="add table inet t\nadd chain inet t i { type filter hook input priority 0; }\n"
                  f"add rule inet t i tcp dport {p} counter drop\n")
+        why(lab.peer, L.HST[fam], 9)  # peer and host know each other's link addresses from here on
         began = time.monotonic()
         with pytest.raises(ConnectionResetError), lab.peer.connect(L.HST[fam], p) as s:
             s.recv(1)

@@ -4,6 +4,7 @@
  * freed, with which end, targets on the host, errors of the socket table, the
  * end of the guest.
  */
+#include "../../src/proto/udp/udp_priv.h"
 #include "rig_tcp.h"
 
 static struct tcp_seg syn_of(void)
@@ -100,6 +101,56 @@ static void test_drop_fails(void **state)
 	assert_int_equal(r->flows.cnt, 0);
 }
 
+/* A one-shot datagram flow that was answered a second ago */
+static struct flow *datagram_flow(struct rig *r)
+{
+	struct flow_key k = r->key;
+	struct flow *f;
+
+	k.proto = FLOW_UDP;
+	f = flow_new(&r->flows, &k);
+	assert_non_null(f);
+	f->h = fake_sk_accepted(&r->sk);
+	*(struct udp_flow *)flow_body(f) = (struct udp_flow){ .last = r->env.now - NS_S, .guest_cnt = 1, .host_cnt = 1 };
+	return f;
+}
+
+/* Neither descriptors nor flows are left: a datagram flow that has done its work makes room (D19) */
+static void test_evict(void **state)
+{
+	struct rig *r = *state;
+	const struct tcp_seg s = syn_of();
+	struct tcp_incoming in = { .peer = { .a = r->key.far, .port = 81 }, .target = r->key.guest, .port = 1 };
+
+	r->sk.max_open = 1;
+	datagram_flow(r);
+	tcp_guest_new(&r->p, &r->key, &s);
+	assert_non_null(flow_find(&r->flows, &r->key));
+	assert_int_equal(r->drops.cnt[DROP_FLOW_EVICTED], 1);
+	r->key.guest_port++;
+	tcp_guest_new(&r->p, &r->key, &s);
+	assert_null(flow_find(&r->flows, &r->key));
+	assert_int_equal(r->drops.cnt[DROP_NO_DESCRIPTOR], 1);
+	r->sk.max_open = 0;
+	for (int way = 0; way < 2; way++) {
+		while (r->flows.cnt < r->flows.cap - 1) {
+			r->key.guest_port++;
+			tcp_guest_new(&r->p, &r->key, &s);
+		}
+		datagram_flow(r);
+		r->key.guest_port++;
+		if (way)
+			assert_int_equal(tcp_accepted(&r->p, fake_sk_accepted(&r->sk), &in), 0);
+		else
+			tcp_guest_new(&r->p, &r->key, &s);
+		assert_int_equal(r->flows.cnt, r->flows.cap);
+		assert_int_equal(r->drops.cnt[DROP_FLOW_EVICTED], 2 + way);
+		tcp_abort(&r->p, flow_find(&r->flows, &(struct flow_key){ .guest = r->key.guest, .far = r->key.far,
+				       .guest_port = way ? 1 : r->key.guest_port, .far_port = way ? 81 : 80, .proto = FLOW_TCP }));
+	}
+	assert_int_equal(r->drops.cnt[DROP_FLOW_FULL], 0);
+}
+
 /* Ports and peers that can't be told to the guest */
 static void test_accept_refused(void **state)
 {
@@ -162,7 +213,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_BOTH(test_ends), RIG_BOTH(test_isn), RIG_BOTH(test_target), RIG_BOTH(test_drop_fails),
-		RIG_BOTH(test_accept_refused), RIG_BOTH(test_guest_gone),
+		RIG_BOTH(test_accept_refused),
+		RIG_BOTH(test_evict), RIG_BOTH(test_guest_gone),
 	};
 
 	return cmocka_run_group_tests_name("proto/tcp/conn", tests, NULL, NULL);
