@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Targets for tests; included by the Makefile. Unit tests link only the room they test and those below it.
 #   lint, unit, sim, link, fuzz-corpus   no privileges; together: quick
+#   sim-long   random conversations until SIM_EVENTS events
 #   fuzz       libFuzzer, FUZZ_SECS seconds for each target (needs clang)
 #   netns      namespaces on a real kernel, against PASTA (default ./pasta); needs root or sudo; NETNS_ARGS="-k NAME"
 #   check      everything
 PASTA ?= ./pasta
 FUZZ_SECS ?= 5
+SIM_EVENTS ?= 2000000
 CLANG ?= clang
 # The packaged pytest and scapy belong to the system's interpreter, whatever python3 comes first in PATH.
 PYTEST ?= /usr/bin/python3 -m pytest
@@ -65,6 +67,10 @@ unit: $(UNIT_BIN)
 sim: $(SIM_BIN)
 	$(Q)set -e; for t in $^; do $$t; done
 
+# More than a million events, of other conversations than those of sim
+sim-long: $(O)/sim/test_model
+	$(Q)SIM_BASE=1000000 SIM_EVENTS=$(SIM_EVENTS) $<
+
 fuzz-corpus: $(FUZZ_BIN)
 	$(Q)set -e; for t in $^; do test/fuzz/replay $$t test/fuzz/corpus/$${t##*/}; done
 
@@ -88,6 +94,7 @@ netns: all
 # One after the other, whatever -j says: the namespace tests measure time.
 check:
 	$(Q)$(MAKE) --no-print-directory quick
+	$(Q)$(MAKE) --no-print-directory sim-long
 	$(Q)$(MAKE) --no-print-directory SAN=1 O=$(O)-san unit sim link fuzz-corpus
 	$(Q)$(MAKE) --no-print-directory fuzz
 	$(Q)$(MAKE) --no-print-directory netns
@@ -98,7 +105,7 @@ check:
 try: all
 	$(Q)PASTA="$(PASTA)" contrib/try-run
 
-.PHONY: lint unit sim fuzz fuzz-bin fuzz-corpus quick netns check try
+.PHONY: lint unit sim sim-long fuzz fuzz-bin fuzz-corpus quick netns check try
 .SECONDARY:
 -include $(UNIT_SRC:%.c=$(O)/%.d) $(SIM_SRC:%.c=$(O)/%.d) $(FUZZ_SRC:%.c=$(O)/%.d) $(FAKES:.o=.d) $(SIM_AID:.o=.d) $(FUZZ_MAIN:.o=.d)
 -include test/bench/bench.mk

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A small TCP of the guest for the model test: go-back-N sender, receiver with
- * or without a queue for what is out of order, both with their own checks of
- * what we do (never beyond the window, never an ACK of what the kernel did not
+ * A small TCP of the guest for the model test: a sender that goes back or, with
+ * SACK, fills holes; a receiver with or without a queue for what is out of
+ * order; timestamps. Both have their own checks of what we do (never beyond the window, never an ACK of what the kernel did not
  * take: that one is the caller's). Offsets are relative: 0 is the SYN.
  */
 #ifndef TEST_SIM_MODEL_GUEST_H
@@ -11,12 +11,18 @@
 #include "world.h"
 
 #define MG_OOO		64		/* pieces kept out of order */
+#define MG_SACKED	64		/* ranges that we reported */
+
+struct mg_range { uint32_t from, to; };
 
 struct mg {
 	/* settings */
 	bool active;			/* it opens */
 	bool timers;			/* retransmits and probes by time */
 	bool has_ws, keep_ooo;
+	bool has_sack, has_ts;		/* offered */
+	bool dsack;			/* reports what came twice (RFC 2883) */
+	uint32_t ts_off;
 	uint8_t ws;
 	uint16_t mss_opt;		/* 0: no option */
 	uint32_t seg_max;		/* most bytes of a segment that it sends */
@@ -31,6 +37,9 @@ struct mg {
 	int dupacks;
 	bool recovering;
 	uint32_t recover;
+	struct mg_range sacked[MG_SACKED];	/* not ordered, they don't touch */
+	int sacked_cnt;
+	uint32_t hole_next;		/* holes below are filled */
 	ns_t rto_at, rto;
 
 	/* receiver */
@@ -40,8 +49,13 @@ struct mg {
 	uint32_t read;			/* bytes that the application has */
 	uint32_t adv_edge;		/* right end of the window that it advertised */
 	uint32_t our_max;		/* highest end of ours seen */
-	struct { uint32_t from, to; } ooo[MG_OOO];
+	struct mg_range ooo[MG_OOO];
 	int ooo_cnt;
+	struct mg_range recent, twice;	/* the piece that came last; what came twice, to be told */
+	uint32_t acked;			/* last ACK sent */
+	uint32_t ts_recent;
+	bool sack_on, ts_on;		/* agreed */
+	ns_t now;
 
 	bool reset;			/* we sent RST */
 	bool ack_now;
@@ -58,6 +72,8 @@ void mg_read(struct mg *g, uint32_t n);
 bool mg_send(struct mg *g, struct world_seg *s, uint8_t *data, ns_t now);
 /* Its timer is due */
 void mg_timer(struct mg *g, ns_t now);
+/* It gives up what it has out of order (RFC 2018 8) */
+void mg_renege(struct mg *g);
 /* All sent and acknowledged, all received */
 static inline bool mg_sent_all(const struct mg *g)
 {

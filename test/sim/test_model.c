@@ -3,15 +3,20 @@
  * Random conversations of a model guest and a model peer through the real
  * path: segments lost, doubled, late, in another order; sends that take a part;
  * sockets full for a while; a link that refuses. Checked: both streams arrive
- * as sent, nothing is acknowledged that the kernel did not take, no byte leaves
- * the window, its edge never moves left, and the end is reached.
+ * as sent, nothing is acknowledged that the kernel did not take or reported that
+ * did not come, no byte leaves the window, its edge never moves left, timestamps
+ * neither go back nor are made up, something is armed while anything is to come,
+ * the end is reached, and the pool, which is small in half of the cases, has all
+ * its blocks again.
  *
  * Half of the cases are clean: nothing is lost, and the guest has no timers at
  * all. Then every wake-up must come from us, nothing may be sent twice, and the
  * window must be honest: the kernel takes all that was offered.
  *
- * SIM_SEED=n plays one case, with its trace. SIM_BASE, SIM_CASES: others, more.
+ * SIM_SEED=n plays one case, with its trace. SIM_BASE, SIM_CASES: others, more;
+ * SIM_EVENTS: so many segments, timers and socket events instead of cases.
  */
+#include "../../src/proto/tcp/tcp_priv.h"
 #include "model_guest.h"
 
 #define PKT_MAX		2000
@@ -36,7 +41,7 @@ struct model {
 	struct queue to_guest, to_us;
 	uint64_t seed;
 	bool clean, verbose;
-	unsigned loss, dup, reorder, refuse, partial;	/* per thousand */
+	unsigned loss, dup, reorder, refuse, partial, renege;	/* per thousand */
 	ns_t delay, peer_pause, app_pause;
 	struct flow_key key;
 	ns_t start;
@@ -48,6 +53,10 @@ struct model {
 	ns_t ev_at;
 	bool edge_known;
 	uint32_t edge;
+	bool ts_known;
+	uint32_t ts_val, ts_ecr;	/* of what we sent last */
+	uint8_t *arrived;		/* by offset: bytes of the guest's stream that reached us */
+	uint64_t events;
 	char why[300];
 };
 
@@ -139,6 +148,30 @@ static void say(const struct model *m, const char *who, const struct world_seg *
 			s->h.flags & WIRE_TCP_ACK ? s->h.ack - (*who == 'g' ? m->g.iss : m->g.isn) : 0, s->len, s->h.wnd);
 }
 
+static bool check_options(struct model *m, const struct world_seg *s)
+{
+	for (int i = 0; i < s->h.sack_cnt; i++) {
+		uint32_t from = s->h.sack[i].from - m->g.isn, to = s->h.sack[i].to - m->g.isn;
+
+		if (from >= to || to > m->g.send_total + 2)
+			return model_bad(m, "reported %u to %u", from, to);
+		for (uint32_t at = from; at < to; at++)
+			if (!m->arrived[at])
+				return model_bad(m, "reported %u to %u, but %u did not come", from, to, at);
+	}
+	if (!s->h.has_ts)
+		return true;
+	if (m->ts_known && !(s->h.flags & WIRE_TCP_SYN) && (seqno_lt(s->h.ts_val, m->ts_val) || seqno_lt(s->h.ts_ecr, m->ts_ecr)))
+		return model_bad(m, "a timestamp went back: %u after %u, echo %u after %u", s->h.ts_val, m->ts_val, s->h.ts_ecr,
+				 m->ts_ecr);
+	if (seqno_gt(s->h.ts_ecr, m->g.ts_off + (uint32_t)(m->w.env.now / NS_MS)))
+		return model_bad(m, "echo %u of a timestamp that never was", s->h.ts_ecr);
+	m->ts_known = true;
+	m->ts_val = s->h.ts_val;
+	m->ts_ecr = s->h.ts_ecr;
+	return true;
+}
+
 /* What we send is true at the moment that we send it */
 static bool check_ours(struct model *m, const struct world_seg *s)
 {
@@ -148,6 +181,8 @@ static bool check_ours(struct model *m, const struct world_seg *s)
 
 	if (!(s->h.flags & WIRE_TCP_ACK) || s->h.flags & WIRE_TCP_RST)
 		return true;
+	if (!check_options(m, s))
+		return false;
 	if (k && ack > k->tx.len + !!k->shuts)
 		return model_bad(m, "acknowledged %u bytes, the kernel took %u", ack, k->tx.len);
 	edge = s->h.ack + (syn ? s->h.wnd : (uint32_t)s->h.wnd << (m->g.has_ws ? 8 : 0));
@@ -175,6 +210,7 @@ static bool collect(struct model *m)
 
 	while ((r = world_next(&m->w, &s)) > 0) {
 		say(m, "us   ", &s);
+		m->events++;
 		if (!check_ours(m, &s))
 			return false;
 		enqueue(m, &m->to_guest, &s);
@@ -266,6 +302,8 @@ static void deliver_ours(struct model *m)
 
 	while (dequeue(&m->to_guest, m->w.env.now, &p)) {
 		mg_take(&m->g, &p.s, m->w.env.now);
+		if (m->renege && chance(m, m->renege))
+			mg_renege(&m->g);
 		free((void *)p.s.data);
 	}
 }
@@ -275,6 +313,9 @@ static void deliver_theirs(struct model *m)
 	struct pkt p;
 
 	while (m->w.batch_cnt < L2_BATCH && dequeue(&m->to_us, m->w.env.now, &p)) {
+		m->events++;
+		if (p.s.len)
+			memset(m->arrived + (p.s.h.seq - m->g.isn), 1, p.s.len);
 		world_batch(&m->w, &p.s);
 		free((void *)p.s.data);
 	}
@@ -325,13 +366,28 @@ static void step(struct model *m)
 		m->ev_mask = 0;
 		if (k->result == -EINPROGRESS && mask & EV_OUT)
 			k->result = 0;
+		m->events++;
 		if (k->open && k->watched)
 			world_event(&m->w, k->ref, mask);
 	}
 	if (m->g.rto_at <= now)
 		mg_timer(&m->g, now);
-	if (path_next(&m->w.path) <= now)
+	if (path_next(&m->w.path) <= now) {
+		m->events++;
 		path_tick(&m->w.path);
+		world_complete(&m->w);
+	}
+}
+
+/* Blocks of the pool belong to the flow, or are free */
+static bool check_pool(struct model *m)
+{
+	const struct flow *f = flow_find(&m->w.flows, &m->key);
+	const struct tcp *t = f ? (const void *)f->body : NULL;
+
+	if (m->w.pool.used != (t ? t->kept_cnt : 0))
+		return model_bad(m, "%u blocks of the pool are used, the flow has %u", m->w.pool.used, t ? t->kept_cnt : 0);
+	return true;
 }
 
 static bool finished(struct model *m)
@@ -360,7 +416,7 @@ static bool verdict(struct model *m)
 		return model_bad(m, "the kernel did not take what the window offered");
 	fake_l2_refuse_after(&m->w.l2, UINT32_MAX);
 	world_advance(&m->w, 10 * NS_S);
-	if (m->w.flows.cnt || path_next(&m->w.path) != NS_NEVER)
+	if (m->w.flows.cnt || m->w.pool.used || path_next(&m->w.path) != NS_NEVER)
 		return model_bad(m, "something is left when all is over");
 	return true;
 }
@@ -378,7 +434,7 @@ static bool run(struct model *m)
 		ns_t at;
 
 		guest_sends(m);
-		if (!collect(m))
+		if (!collect(m) || !check_pool(m))
 			return false;
 		if (m->g.why[0])
 			return model_bad(m, "guest: %s", m->g.why);
@@ -419,7 +475,7 @@ static void setup(struct model *m, uint64_t seed)
 	m->w.l2.split = below(m, 2) ? 0 : 1 + below(m, 9000);
 	m->key = world_key(&m->w, 40000, 80);
 	m->h = -1;
-	m->edge_known = m->peer_fin = false;
+	m->edge_known = m->peer_fin = m->ts_known = false;
 	m->peer_sent = m->ev_mask = 0;
 	m->why[0] = 0;
 	m->loss = m->clean ? 0 : below(m, 150);
@@ -427,6 +483,9 @@ static void setup(struct model *m, uint64_t seed)
 	m->reorder = m->clean ? 0 : below(m, 200);
 	m->refuse = m->clean ? 0 : below(m, 50);
 	m->partial = m->clean ? 0 : below(m, 300);
+	m->renege = m->clean || below(m, 4) ? 0 : below(m, 20);
+	if (below(m, 2))
+		world_pool(&m->w, below(m, 8));
 	m->delay = (ns_t)below(m, 3000000);
 	m->peer_pause = 1 + (ns_t)below(m, 5000000);
 	m->app_pause = 1 + (ns_t)below(m, 5000000);
@@ -440,7 +499,11 @@ static void setup(struct model *m, uint64_t seed)
 	g->timers = !m->clean;
 	g->has_ws = below(m, 4);
 	g->ws = (uint8_t)below(m, 10);
-	g->keep_ooo = below(m, 2);
+	g->has_sack = below(m, 2);
+	g->keep_ooo = g->has_sack || below(m, 2);
+	g->has_ts = below(m, 2);
+	g->dsack = below(m, 2);
+	g->ts_off = (uint32_t)rng_u64(&m->rng);
 	g->mss_opt = mss[below(m, 6)];
 	g->seg_max = below(m, 2) ? 1400 : 1 + below(m, 60000);
 	g->rbuf = 1024 + below(m, below(m, 2) ? 20000 : 500000);
@@ -448,6 +511,8 @@ static void setup(struct model *m, uint64_t seed)
 	g->send_total = below(m, 4) ? below(m, 1u << below(m, chance(m, 50) ? 22 : 18)) : 0;
 	g->seg_max += g->send_total / 500;
 	g->isn = (uint32_t)rng_u64(&m->rng);
+	m->arrived = calloc(1, g->send_total + 3);
+	world_check_alloc(m->arrived);
 	mg_start(g);
 }
 
@@ -458,9 +523,9 @@ static bool play(struct model *m, uint64_t seed)
 	setup(m, seed);
 	ok = run(m);
 	if (!ok || m->verbose)
-		fprintf(stderr, "test_model: case %llu (%s, %s, %s, %s opens): %s after %.3f ms\n", (unsigned long long)seed,
+		fprintf(stderr, "test_model: case %llu (%s, %s, %s, %s opens%s%s): %s after %.3f ms\n", (unsigned long long)seed,
 			m->clean ? "clean" : "lossy", m->w.v6 ? "IPv6" : "IPv4", m->w.sk.deferred ? "deferred" : "inline",
-			m->g.active ? "guest" : "host", ok ? "ok" : m->why, (double)(m->w.env.now - m->start) / 1e6);
+			m->g.active ? "guest" : "host", m->g.sack_on ? ", SACK" : "", m->g.ts_on ? ", timestamps" : "", ok ? "ok" : m->why, (double)(m->w.env.now - m->start) / 1e6);
 	if (!ok) {
 		const struct mg *g = &m->g;
 
@@ -474,21 +539,24 @@ static bool play(struct model *m, uint64_t seed)
 	for (int i = 0; i < m->to_us.cnt; i++)
 		free((void *)m->to_us.p[i].s.data);
 	world_done(&m->w);
+	free(m->arrived);
 	return ok;
 }
 
 int main(void)
 {
 	static struct model m;
-	const char *seed = getenv("SIM_SEED"), *base = getenv("SIM_BASE"), *cases = getenv("SIM_CASES");
+	const char *seed = getenv("SIM_SEED"), *base = getenv("SIM_BASE"), *cases = getenv("SIM_CASES"), *events = getenv("SIM_EVENTS");
 	uint64_t from = base ? strtoull(base, NULL, 0) : 1, n = cases ? strtoull(cases, NULL, 0) : 4000, failed = 0;
+	uint64_t enough = events ? strtoull(events, NULL, 0) : UINT64_MAX, i;
 
 	if (seed) {
 		m.verbose = true;
 		return play(&m, strtoull(seed, NULL, 0)) ? 0 : 1;
 	}
-	for (uint64_t i = 0; i < n && failed < 10; i++)
+	for (i = 0; (events ? m.events < enough : i < n) && failed < 10; i++)
 		failed += !play(&m, from + i);
-	printf("sim: %llu random conversations, %llu failed\n", (unsigned long long)n, (unsigned long long)failed);
+	printf("sim: %llu random conversations, %llu events, %llu failed\n", (unsigned long long)i, (unsigned long long)m.events,
+	       (unsigned long long)failed);
 	return failed ? 1 : 0;
 }
