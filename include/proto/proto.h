@@ -34,6 +34,7 @@ struct proto {
 	const struct tcp_settings *tcp;
 	uint32_t *half_open;			/* by listener, app's: connections that the guest has not answered; NULL: not counted */
 	const struct udp_settings *udp;
+	uint32_t tcp_bulk, tcp_bulk_now;	/* TCP flows that sent much in the latest batches, in this one */
 	struct tcp_pool *tcp_pool;		/* app's; NULL: segments ahead of a gap are dropped */
 	struct proto_reasm *reasm;		/* app's, zeroed; NULL: fragments are dropped */
 	uint8_t *scratch;			/* PROTO_SCRATCH_LEN bytes, app's: datagrams on their way through one call */

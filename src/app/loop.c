@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 
 #define LOOP_HITS	64
+#define LOOP_LINK	8		/* batches of the guest in one turn */
 #define RA_MIN		(200 * NS_S)	/* between router advertisements: 200 to 600 s (RA-6) ... */
 #define RA_SPREAD_MS	400000u		/* ... within the limits of RFC 4861 6.2.1 */
 
@@ -27,16 +28,21 @@ static void on_link(struct app *a, const struct ev_hit *hit)
 {
 	struct l2 *l = a->env.l2;
 	struct l2_frame f[L2_TAP_POOL];
-	int n = l->ops->recv(l, f, L2_TAP_POOL);
+	int n = 0, turn = 0;
 
-	if (n > 0) {
-		path_guest(&a->path, f, n);
-		l->ops->release(l);
-	} else if (n != -EAGAIN && n != 0 && n != -EINTR) {
+	/* full of small frames, ACKs above all: the guest's queue must not grow while we make it longer */
+	do {
+		n = l->ops->recv(l, f, L2_TAP_POOL);
+		if (n > 0) {
+			path_guest(&a->path, f, n);
+			l->ops->release(l);
+		}
+	} while (n == L2_TAP_POOL && ++turn < LOOP_LINK);
+	if (n < 0 && n != -EAGAIN && n != -EINTR) {
 		app_log(&a->log, APP_ERROR, "Can't read from the interface %s: %s", a->tap.name, strerror(-n));
 		a->status = 1;
 		a->end = APP_END_NOW;
-	} else if (hit->mask & (EV_ERR | EV_HUP)) {	/* the device was deleted */
+	} else if (n <= 0 && hit->mask & (EV_ERR | EV_HUP)) {	/* the device was deleted */
 		app_log(&a->log, APP_WARN, "The interface %s is gone", a->tap.name);
 		a->end = APP_END_NOW;
 	}

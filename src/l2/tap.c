@@ -24,6 +24,10 @@
 #include "l2/tap.h"
 #include "l2_priv.h"
 
+#define TAP_BATCH	(256u << 10)	/* bytes that one recv() takes at least, if they are there: what fits the cache next to what
+					 * becomes of it; more would let small requests wait
+					 */
+
 #ifndef TUN_F_USO4
 #define TUN_F_USO4	0x20		/* Linux 6.2 */
 #define TUN_F_USO6	0x40
@@ -90,14 +94,16 @@ static int tap_recv(struct l2 *l, struct l2_frame *f, int max)
 {
 	struct l2_tap *t = tap_of(l);
 	const int want = BYTES_MIN(max, L2_TAP_POOL);
+	uint32_t len = 0;
 	int cnt = 0;
 
 	/* Dropped frames count as turns: a flood of them must not keep us here */
-	for (int turn = 0; turn < want; turn++) {
+	for (int turn = 0; turn < want && len < TAP_BATCH; turn++) {
 		const int rc = tap_recv_one(t, &f[cnt], (uint32_t)cnt);
 
 		if (rc < 0)
 			return cnt ? cnt : rc;
+		len += rc ? f[cnt].len : 0;
 		cnt += rc;
 	}
 	return cnt;

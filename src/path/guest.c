@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "base/bytes.h"
 #include "path/path.h"
 #include "proto/reasm.h"
 #include "wire/arp.h"
@@ -180,6 +181,9 @@ static void take_frame(struct path *pa, uint32_t i, const struct l2_frame *f)
 
 void path_guest(struct path *pa, const struct l2_frame *f, int n)
 {
+	/* slowly down: a flow is not in every batch */
+	pa->p.tcp_bulk = BYTES_MAX(pa->p.tcp_bulk_now, pa->p.tcp_bulk ? pa->p.tcp_bulk - 1 : 0);
+	pa->p.tcp_bulk_now = 0;
 	pa->group_cnt = 0;
 	for (int i = 0; i < n; i++)
 		take_frame(pa, (uint32_t)i, &f[i]);

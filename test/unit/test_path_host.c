@@ -79,8 +79,13 @@ static void test_turns(void **state)
 	event(b, EV_IN);
 	assert_int_equal(frames_since(&seen), 2 * TCP_TURN);
 	assert_int_equal(path_next(&w.path), 0);		/* more to do: no wait */
+	event(a, EV_IN);
+	assert_int_equal(frames_since(&seen), 0);		/* it has had its turn */
 	path_tick(&w.path);
-	assert_int_equal(frames_since(&seen), 2 * (2000000 / ((65535 - 40) / 1400 * 1400) + 1 - TCP_TURN));
+	assert_int_equal(frames_since(&seen), 2 * TCP_TURN);
+	while (!path_next(&w.path))
+		path_tick(&w.path);
+	assert_int_equal(frames_since(&seen), 2 * (2000000 / ((65535 - 40) / 1400 * 1400) + 1 - 2 * TCP_TURN));
 	assert_true(path_next(&w.path) > w.env.now);
 }
 

@@ -224,7 +224,7 @@ void tcp_settle(struct proto *p, struct flow *f)
 	if (t->phase == TCP_PHASE_OPEN) {
 		if (t->rexmit_due && !tcp_rexmit(p, f, L2_IP_MAX))
 			return;
-		if (t->host_more && !tcp_push(p, f))
+		if (t->host_more && !f->ready && !tcp_push(p, f))	/* ready: its turn comes after the others' */
 			return;
 		if (t->host_err && !t->host_more) {
 			tcp_reset(p, f);

@@ -124,6 +124,7 @@ static bool flush(struct proto *p, struct flow *f, struct gather *g)
 
 	if (!len && !fin)
 		return true;
+	p->tcp_bulk_now += len >= TCP_BULK;
 	g->cnt = 0;
 	g->len = 0;
 	g->fin = false;

@@ -18,7 +18,12 @@
 #define TCP_MSS_DFL6	1220u		/* no option, IPv6 */
 #define TCP_WS_OURS	8		/* shift that we offer: windows up to 16 MiB (TCP-19) */
 #define TCP_WS_MAX	14		/* RFC 7323 2.3 */
-#define TCP_WND_MAX	(2u << 20)	/* most that we advertise: the link is memory, more would only queue in the guest's device */
+#define TCP_WND_MAX	(1u << 20)	/* most that we advertise: the link is memory, more would only queue in the guest's device.
+					 * Flows that send much at the same time share it, so that a request behind them
+					 * waits for about a millisecond at 10 Gbit/s.
+					 */
+#define TCP_WND_SHARE	(2 * TCP_SUPER)	/* least share */
+#define TCP_BULK	(TCP_SUPER / 4)	/* payload in one batch that makes a flow one of those */
 #define TCP_SUPER	65536u		/* one super-frame: below this much room a wake-up is armed */
 #define TCP_RTO_INIT	NS_S		/* RFC 6298 2.1 */
 #define TCP_RTO_SYN_RETRIED (3 * NS_S)	/* RFC 6298 5.7 */
@@ -36,7 +41,7 @@
 #define TCP_CHALLENGES	10		/* answers to segments without data that fit nowhere, ... */
 #define TCP_CHALLENGE_TIME (500 * NS_MS) /* ... in this time: Linux's net.ipv4.tcp_invalid_ratelimit, for loops of ACKs */
 #define TCP_LINK_RETRY	(2 * NS_MS)	/* a link that was full is tried again */
-#define TCP_TURN	16		/* super-frames that one flow sends before others get their turn */
+#define TCP_TURN	4		/* super-frames that one flow sends before others get their turn: some 200 us */
 /* Acknowledged bytes may wait a little in the host socket, which saves a call per reply of a request-response flow. The
  * kernel charges a whole socket buffer until its last byte is gone, so that is for runs of small segments only, ...
  */

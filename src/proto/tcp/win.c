@@ -21,14 +21,14 @@ uint32_t tcp_win_room(const struct sk_room *r, uint32_t limit)
 	return BYTES_MIN(BYTES_MIN(room, limit), TCP_WND_MAX);
 }
 
-/* A guest without segmentation offload must not fill the queue of its device with one window (D04) */
+/* What one flow may have in the guest's device. Without segmentation offload its queue of frames is the limit (D04). */
 static uint32_t queue_limit(const struct proto *p, const struct flow *f)
 {
 	const struct l2 *l = p->env->l2;
 	uint32_t tso = inaddr_is_v4(&f->key.guest) ? L2_OFF_TSO4 : L2_OFF_TSO6;
 
 	if ((l->gives & tso) || !l->queue_frames)
-		return TCP_WND_MAX;
+		return BYTES_MAX(TCP_WND_MAX / BYTES_MAX(p->tcp_bulk, 1u), TCP_WND_SHARE);
 	return BYTES_MAX(l->queue_frames / 2 * (l->mtu - wire_ip_hdr_len(&f->key.guest) - WIRE_TCP_LEN), TCP_SUPER);
 }
 
