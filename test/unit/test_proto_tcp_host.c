@@ -173,10 +173,14 @@ static void test_holes_turn(void **state)
 	assert_true(tcp_rexmit(&r->p, r->f, L2_IP_MAX));
 	assert_int_equal(r->l2.cnt, TCP_TURN);
 	assert_true(r->t->rexmit_due && r->f->ready);
-	fake_l2_clear(&r->l2);
-	tcp_more(&r->p, r->f);
-	assert_false(r->t->rexmit_due);
-	assert_true(r->l2.cnt > 0 && r->l2.cnt < TCP_TURN);
+	for (int turn = 0; r->t->rexmit_due; turn++) {
+		fake_l2_clear(&r->l2);
+		r->f->ready = false;
+		r->p.ready_first = r->p.ready_last = FLOW_NONE;
+		tcp_more(&r->p, r->f);
+		assert_in_range(r->l2.cnt, 1, TCP_TURN);
+		assert_true(turn < 100);
+	}
 	assert_int_equal(r->t->rexmit_end, r->t->sacked[0].from);
 }
 
