@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The whole path with open flows: an input is a list of commands. Segments of the guest that are nearly right (numbers
- * close to what the flow expects, any flags, any options), whole frames of any bytes, events and data of host sockets,
+ * close to what the flow expects, any flags, any options, SACK blocks and timestamps), whole frames of any bytes, events and data of host sockets,
  * links that refuse, time that passes. Beyond crashes it finds frames to the guest that are malformed, a window that
- * shrinks, an acknowledgement of what the kernel did not take, and timers that spin. UDP is switched off: its sockets
+ * shrinks, an acknowledgement of what the kernel did not take, SACK blocks of what is acknowledged or out of the window, timestamps
+ * where nobody agreed on them, blocks of the pool that are lost, and timers that spin. UDP is switched off: its sockets
  * are another fake's.
  */
 #include "fuzz.h"
@@ -88,6 +89,12 @@ static void check_frame(struct fuzz *z, const struct world_seg *s)
 		c->h = f->h;
 		c->edge_known = false;
 	}
+	if (s->h.has_ts != t->ts_on || (s->h.sack_cnt && !t->sack_on))
+		fault("options that nobody agreed on");
+	for (int i = 0; i < s->h.sack_cnt; i++)
+		if (seqno_le(s->h.sack[i].from, s->h.ack) || seqno_ge(s->h.sack[i].from, s->h.sack[i].to) ||
+		    seqno_gt(s->h.sack[i].to, t->rcv_edge))
+			fault("an impossible SACK block");
 	edge = s->h.ack + ((uint32_t)s->h.wnd << t->ws_ours);
 	if (c->edge_known && seqno_lt(edge, c->edge))
 		fault("the right edge of the window moved left");
@@ -118,6 +125,34 @@ static void drain(struct fuzz *z)
 	world_forget(&z->w);
 }
 
+/* SACK and timestamps of a segment; a zero byte stands for what a correct guest sends */
+static void put_options(struct fuzz *z, const struct tcp *t, struct wire_tcp *h)
+{
+	struct input *in = &z->in;
+	uint8_t how = take8(in);
+
+	if (h->flags & WIRE_TCP_SYN) {
+		h->has_sack_ok = how & 1;
+		h->has_ts = how & 2;
+		h->ts_val = how & 4 ? take16(in) << 16 : 1000;
+		return;
+	}
+	h->has_ts = t && t->ts_on && !(how & 128);
+	if (h->has_ts) {
+		h->ts_val = t->ts_recent + (how >> 6 & 1);
+		h->ts_ecr = tcp_ts_now(&z->w.path.p, t);
+	}
+	if (h->has_ts && how & 32) {
+		h->ts_val = near(in, t->ts_recent);
+		h->ts_ecr = near(in, t->rexmit_ts);
+	}
+	h->sack_cnt = BYTES_MIN(how & 7, WIRE_TCP_SACK_MAX);
+	for (int i = 0; t && i < h->sack_cnt; i++) {
+		h->sack[i].from = near(in, t->una + 100 * (take8(in) & 63u));
+		h->sack[i].to = near(in, h->sack[i].from + 100 * (1 + (take8(in) & 63u)));
+	}
+}
+
 static void put_segment(struct fuzz *z, bool spoil)
 {
 	static uint8_t data[65000], frame[WORLD_FRAME_MAX];
@@ -142,7 +177,7 @@ static void put_segment(struct fuzz *z, bool spoil)
 		s.h.has_ws = how & 2;
 		s.h.ws = take8(in);
 	}
-	s.h.has_ts = how & 16;
+	put_options(z, t, &s.h);
 	s.h.sport = s.key.guest_port;
 	s.h.dport = 80;
 	len = world_frame(&z->w, frame, &s);
@@ -286,6 +321,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	z.in = (struct input){ data, size };
 	mode = take8(&z.in);
 	world_init(&z.w, mode & 1, mode & 2, 1000 * NS_S, 6);
+	if (mode & 0x10)
+		world_pool(&z.w, 2);
 	if (mode & 4)
 		z.w.l2.l2.gives = z.w.l2.l2.takes = 0;
 	z.w.pieces = mode >> 4;
@@ -302,6 +339,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	drain(&z);
 	path_end(&z.w.path);
 	drain(&z);
+	world_advance(&z.w, 10 * NS_S);
+	if (z.w.pool.used)
+		fault("blocks of the pool belong to nobody");
 	world_done(&z.w);
 	return 0;
 }
