@@ -234,6 +234,7 @@ bool tcp_rexmit(struct proto *p, struct flow *f, uint32_t limit)
 		if (!send_again(p, f, t->una, BYTES_MIN(end - t->una, limit), &len))
 			return false;
 		t->rexmit_end = t->una + len;
+		any = len;
 	}
 	if (any)			/* news about the rest is no reason to wait longer for what was sent again before */
 		tcp_timer_data_sent(p, t, t->max, true);
@@ -251,6 +252,10 @@ bool tcp_probe_tail(struct proto *p, struct flow *f)
 		tcp_emit(p, f, WIRE_TCP_FIN | WIRE_TCP_ACK, t->fin_seq);
 	else if (!send_again(p, f, end - len, len, &len))
 		return false;
+	if (!len) {			/* the link is full: the probe comes later, and is no reason for more */
+		t->probed = t->rexmit_due = false;
+		t->rto_at = p->env->now + TCP_LINK_RETRY;
+	}
 	return true;
 }
 
