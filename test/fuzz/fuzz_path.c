@@ -92,7 +92,7 @@ static void check_frame(struct fuzz *z, const struct world_seg *s)
 	if (s->h.has_ts != t->ts_on || (s->h.sack_cnt && !t->sack_on))
 		fault("options that nobody agreed on");
 	for (int i = 0; i < s->h.sack_cnt; i++)
-		if (seqno_le(s->h.sack[i].from, s->h.ack) || seqno_ge(s->h.sack[i].from, s->h.sack[i].to) ||
+		if ((seqno_le(s->h.sack[i].from, s->h.ack) && (i || seqno_gt(s->h.sack[i].to, s->h.ack))) || seqno_ge(s->h.sack[i].from, s->h.sack[i].to) ||
 		    seqno_gt(s->h.sack[i].to, t->rcv_edge))
 			fault("an impossible SACK block");
 	edge = s->h.ack + ((uint32_t)s->h.wnd << t->ws_ours);

@@ -226,7 +226,8 @@ static void scn_check_options(struct scn *s, const struct world_seg *f)
 	}
 	if (f->h.sack_cnt && !(c->guest_offers_sack && c->we_offer_sack))
 		scn_fail(s, "SACK blocks, though nobody agreed on them");
-	for (int i = 0; i < f->h.sack_cnt; i++)
+	/* the first may be what came twice (RFC 2883) */
+	for (int i = f->h.sack_cnt && seqno_le(f->h.sack[0].to, f->h.ack); i < f->h.sack_cnt; i++)
 		if (seqno_le(f->h.sack[i].from, f->h.ack) || seqno_le(f->h.sack[i].to, f->h.sack[i].from) ||
 		    seqno_gt(f->h.sack[i].to, c->guest_isn + c->guest_nxt))
 			scn_fail(s, "a wrong SACK block: %u to %u", f->h.sack[i].from - c->guest_isn, f->h.sack[i].to - c->guest_isn);

@@ -215,6 +215,36 @@ static void test_blocks(void **state)
 	}
 }
 
+/* RFC 2883 4: what came twice, before the ranges, in no more room; told once, and again if the link did not take it */
+static void test_twice(void **state)
+{
+	struct rig *r = *state;
+	struct iovec iov = { (uint8_t[10]){ 0 }, 10 };
+	struct view v = view_of(&iov, 10);
+	struct wire_tcp h;
+
+	rig_pool(r, 100);
+	rig_open_opts(r, RIG_OPT_SACK | RIG_OPT_TS);
+	r->t->twice = (struct tcp_range){ r->t->rcv_nxt - 100, r->t->rcv_nxt - 50 };
+	for (uint32_t i = 1; i < 5; i++)
+		assert_true(tcp_kept_add(&r->p, r->f, r->t->rcv_nxt + 100 * i, &v));
+	r->t->twice_due = true;
+	fake_l2_refuse_after(&r->l2, 0);
+	assert_false(tcp_emit(&r->p, r->f, WIRE_TCP_ACK, r->t->max));
+	fake_l2_refuse_after(&r->l2, UINT32_MAX);
+	assert_true(tcp_emit(&r->p, r->f, WIRE_TCP_ACK, r->t->max));
+	h = only(r);
+	assert_int_equal(h.sack_cnt, 3);
+	assert_int_equal(h.sack[0].from, r->t->rcv_nxt - 100);
+	assert_int_equal(h.sack[0].to, r->t->rcv_nxt - 50);
+	assert_int_equal(h.sack[1].from, r->t->rcv_nxt + 400);
+	assert_int_equal(h.sack[2].from, r->t->rcv_nxt + 100);
+	assert_true(tcp_emit(&r->p, r->f, WIRE_TCP_ACK, r->t->max));
+	h = only(r);
+	assert_int_equal(h.sack_cnt, 3);
+	assert_int_equal(h.sack[0].from, r->t->rcv_nxt + 400);
+}
+
 /* RFC 9293 3.10.7.1 */
 static void test_stray_reset(void **state)
 {
@@ -253,6 +283,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RIG_BOTH(test_plain), RIG_BOTH(test_syn), RIG_BOTH(test_descriptor), RIG_BOTH(test_stray_reset),
 		RIG_BOTH(test_offers), RIG_BOTH(test_data_sizes), RIG_BOTH(test_least_mss), RIG_BOTH(test_blocks),
+		RIG_BOTH(test_twice),
 	};
 
 	return cmocka_run_group_tests_name("proto/tcp/seg", tests, NULL, NULL);

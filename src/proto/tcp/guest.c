@@ -313,6 +313,17 @@ static bool acceptable(const struct tcp *t, const struct tcp_seg *s, uint32_t ex
 	return seqno_gt(s->h.seq + len, expect) && seqno_le(s->h.seq, t->rcv_edge);
 }
 
+/* A guest that knows that it repeated in vain undoes what it did about a loss (RFC 2883) */
+static void tell_twice(struct tcp *t, const struct tcp_seg *s)
+{
+	uint32_t end = s->h.seq + s->data.len;
+
+	if (!t->sack_on || !s->data.len || seqno_gt(end, t->rcv_nxt))
+		return;
+	t->twice = (struct tcp_range){ s->h.seq, end };
+	t->twice_due = t->ack_alone = true;
+}
+
 static bool take_open(struct proto *p, struct flow *f, const struct tcp_seg *s, struct gather *g)
 {
 	struct tcp *t = tcp_of(f);
@@ -346,6 +357,7 @@ static bool take_open(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 	}
 	if (!acceptable(t, s, expect)) {
 		tcp_pass_keep_alive(p, f, s);
+		tell_twice(t, s);
 		/* also keep-alive probes, which want just this answer (TCP-57) */
 		challenge_empty(p, f, s, seqno_gt(s->h.seq, expect) ? DROP_TCP_WINDOW : DROP_TCP_OLD);
 		return true;

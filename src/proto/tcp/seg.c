@@ -44,11 +44,16 @@ static void put_sacks(struct proto *p, struct flow *f, struct wire_tcp *h)
 {
 	struct tcp_range r[WIRE_TCP_SACK_MAX];
 	const struct tcp *t = tcp_of(f);
+	int max = t->ts_on ? WIRE_TCP_SACK_MAX - 1 : WIRE_TCP_SACK_MAX, n = 0;
 
-	if (!t->sack_on || !t->kept_head)
+	if (!t->sack_on)
 		return;
-	h->sack_cnt = (uint8_t)tcp_kept_ranges(p, f, r, t->ts_on ? WIRE_TCP_SACK_MAX - 1 : WIRE_TCP_SACK_MAX);
-	for (int i = 0; i < h->sack_cnt; i++) {
+	if (t->twice_due)		/* in front of all others (RFC 2883 4) */
+		r[n++] = t->twice;
+	if (t->kept_head)
+		n += tcp_kept_ranges(p, f, r + n, max - n);
+	h->sack_cnt = (uint8_t)n;
+	for (int i = 0; i < n; i++) {
 		h->sack[i].from = r[i].from;
 		h->sack[i].to = r[i].to;
 	}

@@ -79,6 +79,7 @@ struct tcp {
 	bool host_err;			/* the socket failed: pass on what is there, then reset */
 	bool ack_due;			/* the guest is owed an ACK */
 	bool ack_now;			/* ... without delay */
+	bool twice_due;			/* ... and told of what came twice (RFC 2883) */
 	bool ack_alone;			/* ... and without data, which would be no duplicate ACK and has no SACK blocks */
 	bool refused;			/* the kernel did not take all: ask for it again once it is writable */
 	bool armed;			/* EV_OUT will come */
@@ -121,6 +122,7 @@ struct tcp {
 	uint32_t kept_head, kept_cnt;	/* blocks of the pool in order of sequence, index + 1; 0: none */
 	uint32_t kept_recent;		/* a sequence of the block that came last: its range is reported first (RFC 2018 4) */
 	uint32_t kept_fin_seq;
+	struct tcp_range twice;
 
 	uint32_t irs, rcv_nxt, rcv_edge; /* edge: right end of the window advertised */
 	uint32_t rcv_acked;		/* last ACK that we sent */

@@ -95,7 +95,7 @@ void tcp_timer_blocked(struct proto *p, struct tcp *t)
 
 void tcp_timer_ack_sent(struct tcp *t)
 {
-	t->ack_due = t->ack_now = t->ack_alone = false;
+	t->ack_due = t->ack_now = t->ack_alone = t->twice_due = false;
 	t->ack_at = NS_NEVER;
 	t->rcv_acked = t->rcv_nxt;
 }
