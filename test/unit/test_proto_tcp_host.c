@@ -256,13 +256,41 @@ static void test_kept_fin(void **state)
 	assert_int_equal(r->drops.cnt[DROP_TCP_BUSY], 0);
 }
 
+/* What came while a send was under way and had no place is asked for once that is over: three equal ACKs behind the first */
+static void test_send_missed(void **state)
+{
+	static uint8_t data[100];
+	const struct ev_hit hit = { .mask = EV_SENT, .res = 50 };
+	struct rig *r = *state;
+	struct iovec iov = { data, 100 };
+	struct tcp_seg s;
+	struct wire_tcp h;
+
+	rig_open(r, true);
+	r->t->sending = true;			/* no pool: nothing can be kept */
+	r->t->send_len = 50;
+	s = rig_ack(r, 0);
+	s.h.seq += 50;
+	s.data = view_of(&iov, 100);
+	tcp_guest(&r->p, r->f, &s, 0);
+	assert_true(r->t->send_missed);
+	fake_l2_clear(&r->l2);
+	tcp_host(&r->p, r->f, &hit);
+	assert_false(r->t->send_missed || r->t->refused);
+	assert_int_equal(r->l2.cnt, 1 + TCP_DUPACKS);
+	for (uint32_t i = 0; i < r->l2.cnt; i++) {
+		rig_frame(r, i, &h);
+		assert_int_equal(h.ack, RIG_ISN + 1 + 50);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_BOTH(test_empty), RIG_BOTH(test_interrupted), RIG_BOTH(test_failed), RIG_BOTH(test_end),
 		RIG_BOTH(test_link_full), RIG_BOTH(test_window),
 		RIG_BOTH(test_holes), RIG_BOTH(test_holes_turn), RIG_BOTH(test_holes_link_full), RIG_BOTH(test_probe_tail),
-		RIG_BOTH(test_kept_fin),
+		RIG_BOTH(test_kept_fin), RIG_BOTH(test_send_missed),
 	};
 
 	return cmocka_run_group_tests_name("proto/tcp/host", tests, NULL, NULL);
