@@ -8,7 +8,8 @@
  *
  * Invariants: a flow's blocks are in order of sequence and don't overlap; a
  * flow has at most TCP_POOL_FLOW of them. Adjacent data shares a block as long
- * as it has room, so small segments don't take a block each.
+ * as it has room, so small segments don't take a block each. What lies behind all
+ * of them, as most that comes ahead of a gap, is put there without a walk.
  */
 #include "tcp_priv.h"
 
@@ -54,7 +55,8 @@ static void block_free(struct proto *p, struct tcp *t, uint32_t link)
 	block_at(p, link)->next = p->tcp_pool->free_head;
 	p->tcp_pool->free_head = link;
 	p->tcp_pool->used--;
-	t->kept_cnt--;
+	if (!--t->kept_cnt)
+		t->kept_last = 0;
 }
 
 /* Up to LEN bytes of V at SEQ behind the block PREV (0: before all): how many were stored, 0 if there is no room */
@@ -73,6 +75,8 @@ static uint32_t store(struct proto *p, struct tcp *t, uint32_t *prev, uint32_t s
 			t->kept_head = link;
 		b = block_at(p, link);
 		b->next = next;
+		if (!next)
+			t->kept_last = link;
 		b->seq = seq;
 		b->len = 0;
 		*prev = link;
@@ -93,6 +97,10 @@ bool tcp_kept_add(struct proto *p, struct flow *f, uint32_t seq, const struct vi
 		return false;
 	link = t->kept_head;
 	t->kept_recent = seq;
+	if (link && seqno_le(block_end(block_at(p, t->kept_last)), seq)) {
+		prev = t->kept_last;
+		link = 0;
+	}
 	while (v.len) {
 		const struct block *b = link ? block_at(p, link) : NULL;
 

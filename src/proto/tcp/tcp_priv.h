@@ -120,6 +120,7 @@ struct tcp {
 	uint32_t syn_ts;		/* timestamp of our SYN, in each retransmission of it */
 	uint32_t ts_recent;		/* the guest's, to echo (RFC 7323 4.3), taken at ts_recent_at */
 	uint32_t kept_head, kept_cnt;	/* blocks of the pool in order of sequence, index + 1; 0: none */
+	uint32_t kept_last;		/* the highest of them */
 	uint32_t kept_recent;		/* a sequence of the block that came last: its range is reported first (RFC 2018 4) */
 	uint32_t kept_fin_seq;
 	struct tcp_range twice;
