@@ -284,13 +284,43 @@ static void test_send_missed(void **state)
 	}
 }
 
+/* The rest of a refused send is asked for when what was kept of it has gone out, not while that waits itself */
+static void test_ask_last(void **state)
+{
+	static uint8_t data[20000];
+	const struct ev_hit hit = { .mask = EV_OUT };
+	struct rig *r = *state;
+	struct iovec iov = { data, sizeof(data) };
+	struct tcp_seg s;
+
+	rig_pool(r, 1);
+	rig_open_opts(r, RIG_OPT_WS | RIG_OPT_SACK);
+	rig_sock(r)->take = 100;
+	s = rig_ack(r, 0);
+	s.data = view_of(&iov, sizeof(data));
+	tcp_guest(&r->p, r->f, &s, 0);
+	assert_true(r->t->refused && r->t->armed);
+	fake_l2_clear(&r->l2);
+	rig_sock(r)->take = 100;
+	tcp_host(&r->p, r->f, &hit);
+	assert_true(r->t->refused && r->t->armed);
+	assert_int_equal(r->l2.cnt, 1);
+	fake_l2_clear(&r->l2);
+	rig_sock(r)->take = FAKE_SK_ANY;
+	tcp_host(&r->p, r->f, &hit);
+	assert_false(r->t->refused);
+	assert_int_equal(r->l2.cnt, 1 + TCP_DUPACKS);
+	assert_int_equal(r->t->rcv_nxt - RIG_ISN - 1, rig_sock(r)->tx.len);
+	assert_true(rig_sock(r)->tx.len > 8000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_BOTH(test_empty), RIG_BOTH(test_interrupted), RIG_BOTH(test_failed), RIG_BOTH(test_end),
 		RIG_BOTH(test_link_full), RIG_BOTH(test_window),
 		RIG_BOTH(test_holes), RIG_BOTH(test_holes_turn), RIG_BOTH(test_holes_link_full), RIG_BOTH(test_probe_tail),
-		RIG_BOTH(test_kept_fin), RIG_BOTH(test_send_missed),
+		RIG_BOTH(test_kept_fin), RIG_BOTH(test_send_missed), RIG_BOTH(test_ask_last),
 	};
 
 	return cmocka_run_group_tests_name("proto/tcp/host", tests, NULL, NULL);
