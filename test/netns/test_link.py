@@ -90,7 +90,7 @@ def test_delay(bare, udp):
     base = min(trip() for _ in range(5))
     bare.link.set(delay=20000)
     took = [trip() for _ in range(5)]
-    assert .04 <= min(took) <= .04 + base + .03
+    assert .04 <= min(took) <= .04 + base + .5
 
 
 def test_rate(bare, udp):

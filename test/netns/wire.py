@@ -207,8 +207,9 @@ class Conn:
             assert self.far_ack is None or diff(s.ack, self.far_ack) >= 0, f"acknowledgement moves back: {s}"
             self.far_ack = s.ack
             edge = (s.ack + (s.win << (0 if s.flags & SYN else self.far_shift))) % MOD
-            assert self.far_edge is None or diff(edge, self.far_edge) >= 0, f"window shrinks by {diff(self.far_edge, edge)}: {s}"
-            self.far_edge = edge
+            if s.win or s.flags & SYN:  # to nothing it may shrink: the kernel refused something
+                assert self.far_edge is None or diff(edge, self.far_edge) >= 0, f"window shrinks by {diff(self.far_edge, edge)}: {s}"
+                self.far_edge = edge
         else:
             assert s.flags & SYN, f"neither ACK, RST nor SYN: {s}"
         if self.ts is not None:

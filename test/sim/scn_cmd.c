@@ -265,7 +265,7 @@ static void scn_check(struct scn *s, const struct world_seg *f)
 	end = f->h.seq - c->iss + f->len + syn + !!(f->h.flags & WIRE_TCP_FIN);
 	if (seqno_gt(end, c->our_nxt))
 		c->our_nxt = end;
-	if (!(f->h.flags & WIRE_TCP_ACK))
+	if (!(f->h.flags & WIRE_TCP_ACK) || (!f->h.wnd && !syn))	/* to nothing it may shrink */
 		return;
 	edge = f->h.ack + (syn ? f->h.wnd : (uint32_t)f->h.wnd << c->ws_ours);
 	if (c->edge_known && seqno_lt(edge, c->edge))

@@ -186,10 +186,12 @@ static bool check_ours(struct model *m, const struct world_seg *s)
 	if (k && ack > k->tx.len + !!k->shuts)
 		return model_bad(m, "acknowledged %u bytes, the kernel took %u", ack, k->tx.len);
 	edge = s->h.ack + (syn ? s->h.wnd : (uint32_t)s->h.wnd << (m->g.has_ws ? 8 : 0));
-	if (m->edge_known && seqno_lt(edge, m->edge))
-		return model_bad(m, "right edge moved left by %u", m->edge - edge);
-	m->edge = edge;
-	m->edge_known = true;
+	if (s->h.wnd || syn) {		/* to nothing it may shrink: the kernel refused something */
+		if (m->edge_known && seqno_lt(edge, m->edge))
+			return model_bad(m, "right edge moved left by %u", m->edge - edge);
+		m->edge = edge;
+		m->edge_known = true;
+	}
 	/* a window of 0 may mean that the guest dropped what it had offered to take (TCP-55) */
 	if (m->clean && !m->g.was_shut && m->g.syn_seen && s->len && seqno_lt(s->h.seq - m->g.iss, m->g.our_max) && !m->to_guest.cnt)
 		return model_bad(m, "sent twice from %u", s->h.seq - m->g.iss);

@@ -56,7 +56,8 @@ bool tcp_sent(struct proto *p, struct flow *f, int r, uint32_t len, bool fin)
 	t->rcv_nxt += (uint32_t)BYTES_MAX(r, 0);
 	t->guest_data_at = p->env->now;
 	tcp_kept_drop(p, f, t->rcv_nxt);
-	if (BYTES_MAX(r, 0) < (int)len) {
+	t->stuck = BYTES_MAX(r, 0) < (int)len;
+	if (t->stuck) {
 		/* what waits in the pool goes out later; the guest must repeat the rest */
 		if (seqno_lt(tcp_kept_end(p, f, t->rcv_nxt), end)) {
 			env_drop(p->env, DROP_TCP_BUSY);

@@ -316,7 +316,7 @@ static bool writable(struct proto *p, struct flow *f)
 	struct tcp *t = tcp_of(f);
 	uint32_t edge = t->rcv_edge;
 
-	t->armed = false;
+	t->armed = t->stuck = false;
 	t->wnd_low = TCP_WND_MAX;	/* look, however much is left */
 	tcp_win_update(p, f);
 	if (t->rcv_edge != edge)

@@ -82,6 +82,7 @@ struct tcp {
 	bool twice_due;			/* ... and told of what came twice (RFC 2883) */
 	bool ack_alone;			/* ... and without data, which would be no duplicate ACK and has no SACK blocks */
 	bool refused;			/* the kernel did not take all: ask for it again once it is writable */
+	bool stuck;			/* the kernel refused a part of the last send: the window says 0 until it is writable */
 	bool armed;			/* EV_OUT will come */
 	bool sending;			/* a send is under way, of send_len bytes and maybe FIN */
 	bool send_fin;

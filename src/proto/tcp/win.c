@@ -3,10 +3,10 @@
  * The window towards the guest: what the host socket would take, so that
  * nothing accepted must be dropped and a far, slow peer shows through.
  *
- * Invariants: the right edge never moves left (RFC 9293 3.8.6). Where less than
- * one super-frame is advertised a wake-up is armed, else a guest that wants to
- * send more than that would wait for its own probe timer. The kernel calls a
- * socket writable from a third of its buffer on and takes whole socket buffers
+ * Invariants: the right edge never moves left (RFC 9293 3.8.6), but to 0 while
+ * the host's kernel has no memory for more. Where less than one super-frame is
+ * advertised a wake-up is armed, else a guest that wants to send more than that
+ * would wait for its own probe timer. The kernel calls a socket writable from a third of its buffer on and takes whole socket buffers
  * of up to 64 KiB then, so a writable one always gets one super-frame: arming
  * it would answer at once and spin.
  */
@@ -61,6 +61,12 @@ uint16_t tcp_win_field(struct tcp *t)
 {
 	uint32_t left = t->rcv_edge - t->rcv_nxt, unit = 1u << t->ws_ours;
 	uint32_t field = BYTES_MIN((left + unit - 1) >> t->ws_ours, 65535u);
+
+	/* A guest that sees room and no acknowledgement gives the connection up after some minutes. At 0 it probes for as long
+	 * as the peer does not read, as it would without us. What it has sent already is taken as before.
+	 */
+	if (t->stuck)
+		return 0;
 
 	/* rounded up, as rounding down would move the edge left by a few bytes */
 	if (field << t->ws_ours > left)
