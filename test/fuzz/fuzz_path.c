@@ -96,10 +96,12 @@ static void check_frame(struct fuzz *z, const struct world_seg *s)
 		    seqno_gt(s->h.sack[i].to, t->rcv_edge))
 			fault("an impossible SACK block");
 	edge = s->h.ack + ((uint32_t)s->h.wnd << t->ws_ours);
-	if (c->edge_known && seqno_lt(edge, c->edge))
-		fault("the right edge of the window moved left");
-	c->edge = edge;
-	c->edge_known = true;
+	if (s->h.wnd) {			/* to nothing it may shrink: the kernel refused something */
+		if (c->edge_known && seqno_lt(edge, c->edge))
+			fault("the right edge of the window moved left");
+		c->edge = edge;
+		c->edge_known = true;
+	}
 	if (s->h.ack - t->irs - 1 > z->w.sk.s[f->h].tx.len + !!z->w.sk.s[f->h].shuts)
 		fault("acknowledged what the kernel did not take");
 }
