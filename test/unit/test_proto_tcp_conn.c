@@ -168,6 +168,15 @@ static void test_accept_refused(void **state)
 	assert_false(r->sk.s[h].open);
 	assert_int_equal(r->drops.cnt[DROP_TCP_NO_GUEST], 2);
 	in.target = r->key.guest;
+	r->sk.watch_err = -ENOSPC;					/* its events can't be watched */
+	h = fake_sk_accepted(&r->sk);
+	assert_int_equal(tcp_accepted(&r->p, h, &in), -ENOSPC);
+	assert_false(r->sk.s[h].open);
+	assert_int_equal(r->sk.s[h].how, SK_END_RESET);
+	assert_int_equal(r->flows.cnt, 0);
+	assert_int_equal(r->l2.cnt, 0);
+	assert_int_equal(r->drops.cnt[DROP_TCP_OPEN], 1);
+	r->sk.watch_err = 0;
 	h = fake_sk_accepted(&r->sk);
 	assert_int_equal(tcp_accepted(&r->p, h, &in), 0);
 	assert_true(r->sk.s[h].open && r->sk.s[h].watched);

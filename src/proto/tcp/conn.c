@@ -186,6 +186,12 @@ int tcp_accepted(struct proto *p, int h, const struct tcp_incoming *in)
 		err = -ENFILE;
 		goto refuse;
 	}
+	err = p->env->sk->ops->watch(p->env->sk, h, flow_ref(p->flows, f));
+	if (err) {			/* without events it would hang */
+		proto_flow_free(p, f);
+		why = DROP_TCP_OPEN;
+		goto refuse;
+	}
 	t = tcp_of(f);
 	f->h = h;
 	tcp_init(p, f);
@@ -195,7 +201,6 @@ int tcp_accepted(struct proto *p, int h, const struct tcp_incoming *in)
 	t->max = t->nxt = t->iss + 1;
 	tcp_phase_set(p, f, TCP_PHASE_SYN_SENT);
 	tcp_half_open_begin(p, t, in->listener);
-	p->env->sk->ops->watch(p->env->sk, h, flow_ref(p->flows, f));
 	tcp_emit_syn(p, f);
 	tcp_timer_data_sent(p, t, t->max, false);
 	tcp_timer_sync(p, f);
