@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The namespaces that we serve: made for a command, or taken from others. We
- * never enter them ourselves, only short-lived helpers do (box_ns_run()): a
- * guest that is root in its user namespace then can't trace or signal us, and
- * we need no capability at run time.
+ * never enter them ourselves, only helpers do: short-lived ones (box_ns_run()),
+ * and one without rights that stays (box_ns_stay()). A guest that is root in its
+ * user namespace then can't trace or signal us, and we need no capability at run
+ * time.
  */
 #ifndef BOX_NS_H
 #define BOX_NS_H
@@ -60,6 +61,14 @@ int box_ns_attach(struct box_ns *n, const struct box_attach_settings *s, struct 
  * must not start threads or change signal handling.
  */
 int box_ns_run(const struct box_ns *n, int (*fn)(void *arg), void *arg, struct err *e);
+
+/* A process that stays inside the namespaces, with ID's identity, without any right or descriptor but FD, and calls FN(FD).
+ * It ends when FN returns, or with us; it reports nothing, but FD closes with it. No signal comes from its end. Returns its
+ * pid, or a negative errno with words.
+ */
+pid_t box_ns_stay(const struct box_ns *n, const struct box_identity *id, void (*fn)(int fd), int fd, struct err *e);
+/* End it, and leave nothing of it. 0: there is none. */
+void box_ns_stay_end(pid_t pid);
 
 /* Close the namespace descriptors when box_ns_run() is needed no more; pidfd and child stay */
 void box_ns_forget(struct box_ns *n);

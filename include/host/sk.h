@@ -22,10 +22,12 @@ struct sk_host_settings {
 };
 
 struct sk_slot;				/* per descriptor */
+struct sk_ns;
 
 struct sk_host {
 	struct sk sk;			/* hand this to others */
 	struct ev *ev;
+	struct sk_ns *ns;		/* where new sockets come from: the guest's network namespace; NULL: ours */
 	struct sk_host_settings set;
 	bool peek_off[SK_FAMILIES];	/* SO_PEEK_OFF works for TCP: IPv4 since Linux 6.10, IPv6 since 6.12 */
 	bool v6;			/* the kernel has IPv6 at all */
@@ -36,6 +38,11 @@ struct sk_host {
 
 /* 0 or negative errno. Raises the soft limit of descriptors to the hard one. */
 int sk_host_open(struct sk_host *s, struct ev *ev, const struct sk_host_settings *set, struct err *e);
+
+/* The same again, but with sockets of another network namespace: to connect or open one takes one from NS's stock, and gives
+ * what sk_ns_take() says if that is empty. Descriptors are known to both.
+ */
+void sk_host_inside(struct sk_host *ret, const struct sk_host *s, struct sk_ns *ns);
 
 enum sk_proto { SK_TCP, SK_UDP };
 

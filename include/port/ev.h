@@ -22,6 +22,7 @@ enum ev_kind {
 	EV_KIND_FLOW,			/* a flow's host socket */
 	EV_KIND_LISTEN,			/* a forwarding rule's socket */
 	EV_KIND_SPLICE,			/* socket-to-socket flows, host/splice */
+	EV_KIND_NS,			/* sockets from inside the namespace, host/sk_ns */
 	EV_KIND_CHILD,			/* the command or the namespace that we serve */
 	EV_KIND_SIGNAL,
 	EV_KIND_CNT

@@ -13,6 +13,7 @@
 #include "ev/ev.h"
 #include "host/nl.h"
 #include "host/sk.h"
+#include "host/sk_ns.h"
 #include "host/splice.h"
 #include "l2/pcap.h"
 #include "l2/tap.h"
@@ -68,7 +69,9 @@ struct app {
 	uint8_t *scratch;
 	struct l2_tap tap;
 	struct l2_pcap pcap;
-	struct sk_host sk;
+	struct sk_host sk, sk_inside;	/* host's network, guest's network */
+	struct sk_ns sk_ns;
+	pid_t inside_pid;		/* who makes sockets inside the namespace; 0: nobody, for no rule needs any */
 	struct splice splice;
 	struct ev *ev;
 
@@ -127,6 +130,14 @@ int app_listen_ns(struct app *a, struct err *e);
 void app_listen_event(struct app *a, const struct ev_hit *hit);
 /* Accept again where that was given up */
 void app_listen_resume(struct app *a);
+
+/* --- inside.c --- */
+/* Whether some rule takes sockets inside the namespace at run time */
+bool app_inside_needed(const struct app *a);
+/* Begin to have sockets inside the namespace: sk_ns, and sk_inside which takes from it. At set-up, with the rights to enter. */
+int app_inside_start(struct app *a, const struct box_identity *id, struct err *e);
+void app_inside_event(struct app *a, const struct ev_hit *hit);
+void app_inside_end(struct app *a);
 
 /* --- loop.c --- */
 void app_loop(struct app *a);

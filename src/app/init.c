@@ -279,6 +279,8 @@ static int target_init(struct app *a, const struct box_identity *id, char *const
 	}
 	if (!r)
 		r = box_ns_run(&a->ns, link_init, &l, e);
+	if (!r && app_inside_needed(a))
+		r = app_inside_start(a, id, e);
 	return r;
 }
 
@@ -401,6 +403,7 @@ int app_init(struct app *a, int argc, char *const argv[], struct err *e)
 
 	a->pid_fd = -1;
 	a->daemon.sync_fd = -1;
+	a->sk_ns.fd = -1;
 	r = conf_parse(&a->conf, argc, argv, e);
 	if (r)
 		return r;
@@ -451,6 +454,7 @@ void app_free(struct app *a)
 		nl_template_free(&a->tmpl[f]);
 	if (a->pcap.l2.ops)
 		l2_pcap_close(&a->pcap);	/* writes what it still holds */
+	app_inside_end(a);
 	if (a->ev)
 		a->ev->ops->close(a->ev);
 	free(a->listener);

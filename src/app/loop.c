@@ -104,6 +104,7 @@ static void (*const routes[EV_KIND_CNT])(struct app *, const struct ev_hit *) = 
 	[EV_KIND_FLOW]	 = on_flow,
 	[EV_KIND_LISTEN] = app_listen_event,
 	[EV_KIND_SPLICE] = on_splice,
+	[EV_KIND_NS]	 = app_inside_event,
 	[EV_KIND_CHILD]	 = on_child,
 	[EV_KIND_SIGNAL] = on_signal,
 };

@@ -14,5 +14,7 @@ const char *box_netns_path(const char *path_or_name, char *buf);
 /* Process of a path like /proc/PID/ns/net; 0: another path */
 pid_t box_netns_pid(const char *path);
 int box_pidfd_open(pid_t pid);
+/* For good, with the rights of the caller: 0 or negative errno with words */
+int box_ns_enter(const struct box_ns *n, struct err *e);
 
 #endif

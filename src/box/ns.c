@@ -109,18 +109,18 @@ struct run {
 	int rc;
 };
 
-static int run_enter(const struct run *r)
+int box_ns_enter(const struct box_ns *n, struct err *e)
 {
 	int code;
 
-	if (r->n->userns_fd >= 0 && setns(r->n->userns_fd, CLONE_NEWUSER)) {
+	if (n->userns_fd >= 0 && setns(n->userns_fd, CLONE_NEWUSER)) {
 		code = errno;
-		return err_set(r->e, -code, "Cannot enter the user namespace: %s%s", strerror(code),
+		return err_set(e, -code, "Cannot enter the user namespace: %s%s", strerror(code),
 			       code == EPERM ? "; it belongs to another user" : "");
 	}
-	if (r->n->netns_fd >= 0 && setns(r->n->netns_fd, CLONE_NEWNET)) {
+	if (n->netns_fd >= 0 && setns(n->netns_fd, CLONE_NEWNET)) {
 		code = errno;
-		return err_set(r->e, -code, "Cannot enter the network namespace: %s%s", strerror(code),
+		return err_set(e, -code, "Cannot enter the network namespace: %s%s", strerror(code),
 			       code == EPERM ? "; it takes CAP_SYS_ADMIN in the user namespace that owns it: give that with --userns, or "
 			       "run as its owner" : "");
 	}
@@ -131,7 +131,7 @@ static int run_main(void *arg)
 {
 	struct run *r = arg;
 
-	r->rc = run_enter(r);
+	r->rc = box_ns_enter(r->n, r->e);
 	if (!r->rc && r->fn)
 		r->rc = r->fn(r->arg);
 	return 0;

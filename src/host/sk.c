@@ -30,7 +30,7 @@
 #define SK_IOV		128
 #define SK_TCP_MASK	(EV_IN | EV_OUT | EV_RDHUP | EV_PRI)
 
-static void tcp_options(int fd)
+void sk_tcp_options(int fd)
 {
 	sk_set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	sk_set_int(fd, SOL_SOCKET, SO_OOBINLINE, 1);	/* urgent data stays in order (TCP-49) */
@@ -49,7 +49,8 @@ static int sk_connect(struct sk *s, struct ev_ref ref, const struct sk_addr *to,
 
 	if (fd < 0)
 		return fd;
-	tcp_options(fd);
+	if (!h->ns)
+		sk_tcp_options(fd);
 	if (tos)
 		sk_tcp_class(fd, af == AF_INET6, tos);
 	if (!inaddr_is_unset(from)) {
@@ -326,6 +327,13 @@ int sk_host_open(struct sk_host *s, struct ev *ev, const struct sk_host_settings
 	return 0;
 }
 
+void sk_host_inside(struct sk_host *ret, const struct sk_host *s, struct sk_ns *ns)
+{
+	*ret = *s;
+	ret->ns = ns;
+	ret->set = (struct sk_host_settings){ .no_peek_off = s->set.no_peek_off };
+}
+
 int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref ref)
 {
 	int af = l->any ? (s->v6 ? AF_INET6 : AF_INET) : inaddr_is_v4(&l->addr.a) ? AF_INET : AF_INET6;
@@ -351,7 +359,7 @@ int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref r
 			err = -errno;
 	}
 	if (!err && l->proto == SK_TCP) {
-		tcp_options(fd);	/* inherited by what it accepts, as is the next one */
+		sk_tcp_options(fd);	/* inherited by what it accepts, as is the next one */
 		sk_set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
 		if (listen(fd, SOMAXCONN))
 			err = -errno;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "host/sk_ns.h"
 #include "sk_priv.h"
 
 socklen_t sk_to_sockaddr(const struct sk_addr *a, int af, union sk_sockaddr *ret)
@@ -43,14 +44,22 @@ int sk_set_int(int fd, int level, int name, int v)
 	return setsockopt(fd, level, name, &v, sizeof(v)) ? -errno : 0;
 }
 
+static int new_inside(struct sk_ns *ns, bool v6, int type)
+{
+	if (type == SOCK_STREAM)
+		return sk_ns_take(ns, v6 ? SK_NS_TCP6 : SK_NS_TCP4);
+	return sk_ns_take(ns, v6 ? SK_NS_UDP6 : SK_NS_UDP4);
+}
+
 int sk_new(struct sk_host *s, const struct inaddr *to, int type, int proto)
 {
 	bool v6 = !inaddr_is_v4(to);
 	const char *dev = s->set.outbound_if[v6 ? SK_V6 : SK_V4];
-	int fd = socket(v6 ? AF_INET6 : AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, proto);
+	int fd = s->ns ? new_inside(s->ns, v6, type)
+		       : socket(v6 ? AF_INET6 : AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, proto);
 
 	if (fd < 0)
-		return -errno;
+		return s->ns ? fd : -errno;
 	if ((uint32_t)fd >= s->slot_cnt) {
 		close(fd);
 		return -EMFILE;

@@ -72,7 +72,8 @@ int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, co
 
 	if (fd < 0)
 		return fd;
-	sk_udp_options(fd, af == AF_INET6);
+	if (!h->ns)
+		sk_udp_options(fd, af == AF_INET6);
 	if (af == AF_INET6)		/* so that the same port of IPv4 stays free */
 		sk_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
 	if (inaddr_is_multicast(&to->a))	/* would be 1 */

@@ -31,12 +31,18 @@ static inline struct sk_host *sk_host_of(struct sk *s)
 	return (struct sk_host *)s;
 }
 
+/* --- sk.c --- */
+/* Options of every TCP socket; what a listener accepts inherits them */
+void sk_tcp_options(int fd);
+
 /* --- sk_addr.c --- */
 /* Into a socket address of family AF (AF_INET6 takes both, IPv4 v4-mapped); returns its length */
 socklen_t sk_to_sockaddr(const struct sk_addr *a, int af, union sk_sockaddr *ret);
 void sk_from_sockaddr(const union sk_sockaddr *sa, struct sk_addr *ret);
 int sk_set_int(int fd, int level, int name, int v);
-/* New socket for TO's family with its slot set; bound to the outbound device if that applies. Descriptor or -errno. */
+/* New socket for TO's family with its slot set; bound to the outbound device if that applies; inside the namespace
+ * with its options too. Descriptor or -errno.
+ */
 int sk_new(struct sk_host *s, const struct inaddr *to, int type, int proto);
 
 /* --- sk_tcp_opt.c --- */
