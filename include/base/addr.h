@@ -47,6 +47,7 @@ static inline bool inaddr_eq(const struct inaddr *x, const struct inaddr *y)
 bool inaddr_is_v4(const struct inaddr *a);
 bool inaddr_is_unset(const struct inaddr *a);		/* ::, or 0.0.0.0 */
 bool inaddr_is_loopback(const struct inaddr *a);	/* 127/8, ::1 */
+struct inaddr inaddr_loopback(bool v4);			/* 127.0.0.1, or ::1 */
 bool inaddr_is_multicast(const struct inaddr *a);	/* 224/4, ff00::/8 */
 bool inaddr_is_broadcast(const struct inaddr *a);	/* 255.255.255.255 */
 bool inaddr_is_linklocal(const struct inaddr *a);	/* 169.254/16, fe80::/10 */

@@ -50,9 +50,12 @@ void sk_ns_want(struct sk_ns *n, enum sk_ns_kind kind);
  */
 int sk_ns_take(struct sk_ns *n, enum sk_ns_kind kind);
 
+/* How many of a kind can be taken without waiting. No limit if there is nothing to wait for: no process, no descriptors. */
+uint32_t sk_ns_stock(const struct sk_ns *n, enum sk_ns_kind kind);
+
 /* An event with EV_KIND_NS: whoever got -EAGAIN may try again. 0, or -EPIPE once, when the process inside has ended. */
 int sk_ns_event(struct sk_ns *n);
-/* Descriptors have become free: true if there are some to be asked for again */
+/* Descriptors have become free: true if there are some to be asked for again. Not merely because an answer has come. */
 bool sk_ns_retry(struct sk_ns *n);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Loopback ports of the namespace that lead to the host's loopback: socket to
- * socket, past the guest link. Listeners were opened inside the namespace, the
- * other socket of a flow is made where we run.
+ * Flows from socket to socket, past the guest link: from loopback ports of the
+ * namespace to the host's loopback (listeners were opened inside, they are
+ * ours), and from the host's loopback into the namespace (listeners are the
+ * caller's, who hands over what is local; the other socket comes from host/sk_ns).
  *
  * The caller ignores SIGPIPE: splice(2) has no flag against it.
  */
@@ -26,7 +27,7 @@
 	X(NOT_LOOPBACK,		"connection or datagram with an address that is not loopback") \
 	X(NO_DESCRIPTOR,	"out of file descriptors") \
 	X(FULL,			"table of loopback flows full") \
-	X(CONNECT,		"connection refused or not possible on the host") \
+	X(CONNECT,		"connection refused or not possible on the other side") \
 	X(UDP_OPEN,		"UDP socket could not be opened") \
 	X(UDP_SEND,		"UDP datagram not taken by the kernel") \
 	X(UDP_ERROR,		"UDP datagram refused by its target")
@@ -52,6 +53,8 @@ struct splice_stats {
 
 struct splice_settings {
 	struct sk_host *sk;
+	struct sk_host *inside;		/* takes sockets from within the namespace */
+	bool one_family;		/* never try the other family's loopback */
 	struct hash_key key;		/* secret */
 	ns_t timeout_oneway, timeout_stream;	/* of UDP flows (UDP-2) */
 };
@@ -59,6 +62,7 @@ struct splice_settings {
 struct splice_pipe {
 	int fd[2];
 	uint32_t slot_cnt;		/* how many pieces it takes, of one byte each at the least */
+	uint32_t len;			/* how many bytes, if each piece is a page */
 };
 
 struct splice_listener;
@@ -67,7 +71,7 @@ struct splice_flow;
 struct splice {
 	struct splice_settings set;
 	struct splice_stats stats;
-	bool flow_gone;			/* a flow has ended: descriptors are free. For the caller, who sets it back. */
+	bool flow_gone;			/* descriptors or room are free again. For the caller, who sets it back. */
 
 	struct splice_listener *listener;	/* mapped, touched on use, as are flows and buckets */
 	uint32_t listener_cnt;
@@ -76,8 +80,10 @@ struct splice {
 	struct splice_flow *flow;
 	uint32_t fresh;			/* entries from here on were never used */
 	uint32_t cnt[2];		/* open now, by enum sk_proto */
+	uint32_t evict_at;		/* where to look next for a UDP flow that can go */
 	uint32_t *bucket;		/* of UDP flows. Links hold index + 1, 0: none */
 	uint32_t free_first, ready_first, ready_last;
+	uint32_t wait_first, wait_last, wait_cnt;	/* accepted, but there was no socket inside at hand */
 
 	struct twheel tw;
 	ns_t now;
@@ -104,13 +110,27 @@ struct ev_ref splice_listener_ref(const struct splice *s);
 /* The handle is ours from now on, unless this fails */
 int splice_listener_add(struct splice *s, const struct splice_listen *l);
 
+struct splice_way {			/* into the namespace */
+	struct sk_addr to;
+	struct sk_addr alt;		/* where else, if nobody listens there, port 0: nowhere */
+};
+
+/* Whether there is room for another connection from the host */
+bool splice_takes(const struct splice *s);
+/* A connection H that was accepted on the host: ours from now on */
+void splice_accepted(struct splice *s, int h, const struct splice_way *w);
+/* N datagrams of one client to one address, received by H, a socket of a published port; replies leave through it */
+void splice_dgrams(struct splice *s, int h, struct sk_dgram *d, int n, const struct splice_way *w);
+/* H is about to be closed: end its flows */
+void splice_listener_gone(struct splice *s, int h);
+
 /* An event with EV_KIND_SPLICE */
 void splice_event(struct splice *s, const struct ev_hit *hit, ns_t now);
 /* Flows that gave up their last turn, and those of UDP that nobody uses any more */
 void splice_tick(struct splice *s, ns_t now);
 /* When splice_tick() must run next: in the past if there is work, NS_NEVER if nothing is to come */
 ns_t splice_next(const struct splice *s);
-/* Accept again where that was given up for lack of descriptors or room */
+/* Go on where that was given up for lack of descriptors, room, or sockets inside */
 void splice_resume(struct splice *s);
 /* Whether data may still be on its way from the guest to the host */
 bool splice_draining(const struct splice *s);

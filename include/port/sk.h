@@ -76,7 +76,9 @@ struct sk_ops {
 	int (*connect)(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from, uint8_t tos);
 	/* How connect() ended: 0, -EINPROGRESS, or its errno; also the pending error of an open socket */
 	int (*result)(struct sk *s, int h);
-	/* Next waiting connection of a listener: handle, peer and local address; -EAGAIN: none. Events start with watch(). */
+	/* Next waiting connection of a listener: handle, peer and, unless RET_LOCAL is NULL, local address; -EAGAIN: none. Events start
+	 * with watch().
+	 */
 	int (*accept)(struct sk *s, int listener, struct sk_addr *ret_peer, struct sk_addr *ret_local);
 	/* Traffic class of the first packets of an accepted connection's peer, 0 if unknown; V4: the family of the peer */
 	uint8_t (*peer_class)(struct sk *s, int h, bool v4);

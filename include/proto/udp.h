@@ -24,6 +24,12 @@ void udp_guest(struct proto *p, const struct flow_key *key, struct flow *f, cons
 void udp_host(struct proto *p, struct flow *f, const struct ev_hit *hit);
 /* Datagrams wait at a published port, or errors. The socket is watched with EV_LEVEL: what a call leaves is reported again. */
 void udp_listen(struct proto *p, const struct udp_listener *l, const struct ev_hit *hit);
+/* Its two halves, for who wants to see some first: up to MAX datagrams, which stay valid until the next call of this room;
+ * how many, or negative errno
+ */
+#define UDP_LISTEN_MAX	PROTO_SCRATCH_SLOTS
+int udp_listen_recv(struct proto *p, const struct udp_listener *l, const struct ev_hit *hit, struct sk_dgram *d, int max);
+void udp_listened(struct proto *p, const struct udp_listener *l, const struct sk_dgram *d, int n);
 /* The socket of a published port is about to be closed: end its flows */
 void udp_listener_gone(struct proto *p, int h);
 /* Whether the flow may end early: one exchange, by the guest, over or given up */

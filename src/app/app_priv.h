@@ -15,6 +15,7 @@
 #include "host/sk.h"
 #include "host/sk_ns.h"
 #include "host/splice.h"
+#include "l2/none.h"
 #include "l2/pcap.h"
 #include "l2/tap.h"
 #include "path/path.h"
@@ -68,9 +69,12 @@ struct app {
 	struct proto_reasm *reasm;
 	uint8_t *scratch;
 	struct l2_tap tap;
+	struct l2 no_link;		/* in its place with --splice-only */
 	struct l2_pcap pcap;
 	struct sk_host sk, sk_inside;	/* host's network, guest's network */
 	struct sk_ns sk_ns;
+	bool inside_news;		/* sk_ns has had an answer */
+	uint32_t guest_ifindex;		/* of the link, inside the namespace */
 	pid_t inside_pid;		/* who makes sockets inside the namespace; 0: nobody, for no rule needs any */
 	struct splice splice;
 	struct ev *ev;
@@ -136,6 +140,11 @@ void app_listen_resume(struct app *a);
 bool app_inside_needed(const struct app *a);
 /* Begin to have sockets inside the namespace: sk_ns, and sk_inside which takes from it. At set-up, with the rights to enter. */
 int app_inside_start(struct app *a, const struct box_identity *id, struct err *e);
+/* Whether a connection or what waits at a UDP socket has been taken care of: for TCP because it is local; for UDP always, unless
+ * it has to wait for sockets inside
+ */
+bool app_inside_tcp(struct app *a, const struct app_listener *l, int h, const struct sk_addr *peer, const struct sk_addr *local);
+bool app_inside_udp(struct app *a, const struct app_listener *l, const struct udp_listener *u, const struct ev_hit *hit);
 void app_inside_event(struct app *a, const struct ev_hit *hit);
 void app_inside_end(struct app *a);
 

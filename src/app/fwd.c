@@ -5,7 +5,7 @@
  * descriptors, or whose guest does not keep up with answering, pause, and go on
  * when one is free: no connection waits in vain, none spins.
  * Loopback ports of the namespace are bound here too, but then are the business
- * of host/splice.
+ * of host/splice, as is what comes from the host's loopback (inside.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -239,39 +239,41 @@ void app_listen_close(struct app *a)
 
 		if (l->proto == FWD_UDP)
 			udp_listener_gone(&a->path.p, l->h);
+		if (l->proto == FWD_UDP)
+			splice_listener_gone(&a->splice, l->h);
 		a->sk.sk.ops->close(&a->sk.sk, l->h, SK_END_GRACEFUL);
 	}
 	a->listener_cnt = 0;
 }
 
 /* Next connection: handle, -EAGAIN if none waits, -EBUSY if it has to go on waiting, or what accept() says */
-static int accept_one(struct app *a, const struct app_listener *l, struct tcp_incoming *in)
+static int accept_one(struct app *a, const struct app_listener *l, struct tcp_incoming *in, struct sk_addr *ret_local)
 {
 	struct sk *sk = &a->sk.sk;
-	struct sk_addr local;
 	int h;
 
-	if (a->half_open[in->listener] >= APP_HALF_OPEN)
+	if (a->half_open[in->listener] >= APP_HALF_OPEN || !splice_takes(&a->splice))
 		return -EBUSY;
 	if (a->flows.cnt == a->flows.cap && !proto_evict(&a->path.p)) {
 		env_drop(&a->env, DROP_FLOW_FULL);
 		return -EBUSY;
 	}
-	h = sk->ops->accept(sk, l->h, &in->peer, &local);
+	h = sk->ops->accept(sk, l->h, &in->peer, ret_local);
 	if ((h == -EMFILE || h == -ENFILE) && proto_evict(&a->path.p))
-		h = sk->ops->accept(sk, l->h, &in->peer, &local);
+		h = sk->ops->accept(sk, l->h, &in->peer, ret_local);
 	return h;
 }
 
 static void accept_all(struct app *a, struct app_listener *l)
 {
 	struct tcp_incoming in = { .target = l->target, .port = l->port, .listener = (uint32_t)(l - a->listener) };
+	struct sk_addr local = { .port = 0 };
 	int h;
 
 	l->paused = false;
 	do {
-		h = accept_one(a, l, &in);
-		if (h >= 0)
+		h = accept_one(a, l, &in, a->conf.host_lo_to_ns_lo ? &local : NULL);	/* else nobody asks for it */
+		if (h >= 0 && !app_inside_tcp(a, l, h, &in.peer, &local))
 			tcp_accepted(&a->path.p, h, &in);
 		/* a connection that ended in the queue is no reason to leave those behind it there */
 	} while (h >= 0 || h == -ECONNABORTED || h == -EPROTO || h == -EINTR);
@@ -294,20 +296,39 @@ void app_listen_event(struct app *a, const struct ev_hit *hit)
 	} else {
 		struct udp_listener u = { .h = l->h, .target = l->target, .port = l->port };
 
-		udp_listen(&a->path.p, &u, hit);
+		if (app_inside_udp(a, l, &u, hit))
+			return;
+		a->sk.ev->ops->set(a->sk.ev, l->h, hit->ref, 0);
+		l->paused = a->any_paused = true;
+	}
+}
+
+static void go_on(struct app *a, struct app_listener *l)
+{
+	const struct ev_ref ref = { .idx = (uint32_t)(l - a->listener), .kind = EV_KIND_LISTEN };
+
+	if (l->proto == FWD_TCP) {
+		accept_all(a, l);
+	} else {
+		l->paused = false;
+		a->sk.ev->ops->set(a->sk.ev, l->h, ref, EV_IN | EV_LEVEL | EV_FIRST);
 	}
 }
 
 void app_listen_resume(struct app *a)
 {
-	if (!a->path.p.flow_gone && !a->splice.flow_gone)
+	const bool gone = a->path.p.flow_gone || a->splice.flow_gone;
+
+	if (!gone && !a->inside_news)
 		return;
-	a->path.p.flow_gone = a->splice.flow_gone = false;
+	a->path.p.flow_gone = a->splice.flow_gone = a->inside_news = false;
+	if (gone)
+		sk_ns_retry(&a->sk_ns);
 	splice_resume(&a->splice);
 	if (!a->any_paused)
 		return;
 	a->any_paused = false;
 	for (uint32_t i = 0; i < a->listener_cnt; i++)
 		if (a->listener[i].paused)
-			accept_all(a, &a->listener[i]);
+			go_on(a, &a->listener[i]);
 }

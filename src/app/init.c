@@ -115,7 +115,7 @@ static void kernel_tcp(struct tcp_settings *ret)
 /* Engine, sockets, tables: what needs no namespace */
 static int rooms_init(struct app *a, struct err *e)
 {
-	struct splice_settings splice = { .sk = &a->sk };
+	struct splice_settings splice = { .sk = &a->sk, .inside = &a->sk_inside };
 	const struct sk_host_settings set = {
 		.no_peek_off = a->conf.no_peek_off, .freebind = a->conf.freebind,
 		.outbound_if = { a->conf.f[FWD_V4].outbound_if, a->conf.f[FWD_V6].outbound_if },
@@ -150,6 +150,7 @@ static int rooms_init(struct app *a, struct err *e)
 	kernel_tcp(&a->tcp);
 	if (!a->sk.v6)
 		a->conf.f[FWD_V6].on = false;
+	splice.one_family = !a->conf.f[FWD_V4].on || !a->conf.f[FWD_V6].on;
 	splice.key = a->env.key;
 	splice.timeout_oneway = a->udp.timeout_oneway;
 	splice.timeout_stream = a->udp.timeout_stream;
@@ -195,7 +196,7 @@ static void ns_family(const struct app *a, enum fwd_family fam, struct nl_ns_fam
 	ret->gw = s->gateway;
 }
 
-struct link_set_up {
+struct ns_set_up {
 	struct app *a;
 	struct err *e;
 };
@@ -217,10 +218,8 @@ static void link_expects_no_ra(const char *ifname)
 }
 
 /* Inside the namespace */
-static int link_init(void *arg)
+static int link_init(struct app *a, struct err *e)
 {
-	struct link_set_up *l = arg;
-	struct app *a = l->a;
 	const struct conf *c = &a->conf;
 	uint32_t off = (c->no_tap_csum ? 0 : L2_OFF_CSUM) |
 		       (c->no_tap_csum || c->no_tap_tso ? 0 : L2_OFF_TSO4 | L2_OFF_TSO6) |
@@ -232,33 +231,57 @@ static int link_init(void *arg)
 	struct nl *nl;
 	int r;
 
-	r = l2_tap_open(&a->tap, &set, l->e);
+	r = l2_tap_open(&a->tap, &set, e);
 	if (r)
 		return r;
-	r = nl_open(&nl, l->e);
+	r = nl_open(&nl, e);
 	if (r)
 		return r;
-	r = nl_lo_up(nl, l->e);
+	r = nl_lo_up(nl, e);
 	nc.ifname = a->tap.name;
 	if (!r && c->config_net) {
 		ns_family(a, FWD_V4, &nc.v4);
 		ns_family(a, FWD_V6, &nc.v6);
 		link_expects_no_ra(nc.ifname);
-		r = nl_ns_configure(nl, &nc, &a->ns_done, &a->warns, l->e);
+		r = nl_ns_configure(nl, &nc, &a->ns_done, &a->warns, e);
 	}
 	if (!r)
-		r = nl_links_get(nl, &links, l->e);
+		r = nl_links_get(nl, &links, e);
 	link = r ? NULL : nl_link_by_name(&links, a->tap.name);
 	if (link && link->has_mac)
 		a->env.guest_mac = link->mac;
+	a->guest_ifindex = link ? link->ifindex : 0;
 	free(links.v);
 	nl_close(nl);
-	return r ? r : app_listen_ns(a, l->e);
+	return r;
 }
+
+/* Inside the namespace, with --splice-only */
+static int loopback_up(struct err *e)
+{
+	struct nl *nl;
+	int r = nl_open(&nl, e);
+
+	if (r)
+		return r;
+	r = nl_lo_up(nl, e);
+	nl_close(nl);
+	return r;
+}
+
+/* Inside the namespace */
+static int ns_init(void *arg)
+{
+	struct ns_set_up *l = arg;
+	int r = l->a->conf.splice_only ? loopback_up(l->e) : link_init(l->a, l->e);
+
+	return r ? r : app_listen_ns(l->a, l->e);
+}
+
 
 static int target_init(struct app *a, const struct box_identity *id, char *const argv[], struct err *e)
 {
-	struct link_set_up l = { a, e };
+	struct ns_set_up l = { a, e };
 	int r;
 
 	if (a->conf.target == CONF_TARGET_SPAWN_COMMAND || a->conf.target == CONF_TARGET_SPAWN_SHELL) {
@@ -278,7 +301,7 @@ static int target_init(struct app *a, const struct box_identity *id, char *const
 		r = box_ns_attach(&a->ns, &s, e);
 	}
 	if (!r)
-		r = box_ns_run(&a->ns, link_init, &l, e);
+		r = box_ns_run(&a->ns, ns_init, &l, e);
 	if (!r && app_inside_needed(a))
 		r = app_inside_start(a, id, e);
 	return r;
@@ -299,7 +322,7 @@ static int watches_init(struct app *a, struct err *e)
 		if (r)
 			return r;
 	}
-	r = a->ev->ops->set(a->ev, a->tap.fd, ref, EV_IN | EV_LEVEL | EV_FIRST);
+	r = a->conf.splice_only ? 0 : a->ev->ops->set(a->ev, a->tap.fd, ref, EV_IN | EV_LEVEL | EV_FIRST);
 	ref.kind = EV_KIND_SIGNAL;
 	if (!r)
 		r = a->ev->ops->set(a->ev, a->signal_fd, ref, EV_IN | EV_LEVEL | EV_FIRST);
@@ -318,7 +341,8 @@ static void path_wire(struct app *a)
 	};
 
 	a->env.now = app_clock();
-	a->env.l2 = &a->tap.l2;
+	l2_none_init(&a->no_link);
+	a->env.l2 = a->conf.splice_only ? &a->no_link : &a->tap.l2;
 	a->env.sk = &a->sk.sk;
 	a->env.tw = &a->tw;
 	a->env.rng = &a->rng;
@@ -379,7 +403,7 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 	if (r)
 		return r;
 	path_wire(a);
-	if (a->conf.pcap_path && l2_pcap_open(&a->pcap, a->conf.pcap_path, &a->tap.l2, &pcap_err))
+	if (a->conf.pcap_path && l2_pcap_open(&a->pcap, a->conf.pcap_path, a->env.l2, &pcap_err))
 		app_log(&a->log, APP_WARN, "%s", pcap_err.text);	/* no reason to leave the guest without network (Q26) */
 	else if (a->conf.pcap_path)
 		a->env.l2 = &a->pcap.l2;

@@ -103,7 +103,7 @@ void app_log_report(const struct app *a)
 		if (a->fwd.f[f].on)
 			app_log(&a->log, APP_INFO, "Template interface: %s (%s)",
 				a->tmpl[f].link.ifindex ? a->tmpl[f].link.name : "none, local mode", f == FWD_V4 ? "IPv4" : "IPv6");
-	app_log(&a->log, APP_INFO, "Namespace interface: %s", a->tap.name);
+	app_log(&a->log, APP_INFO, "Namespace interface: %s", a->conf.splice_only ? "none" : a->tap.name);
 	app_log(&a->log, APP_INFO, "MAC:");
 	app_log(&a->log, APP_INFO, "    host: %02x:%02x:%02x:%02x:%02x:%02x", m->b[0], m->b[1], m->b[2], m->b[3], m->b[4], m->b[5]);
 	report_family(a, FWD_V4);

@@ -131,6 +131,8 @@ static void advertise(struct app *a)
 static void begin(struct app *a)
 {
 	a->advertise_at = NS_NEVER;
+	if (a->conf.splice_only)
+		return;
 	if (a->conf.config_net) {
 		svc_solicit(&a->path.p);
 	} else if (a->path.svc.ra_on && a->fwd.f[FWD_V6].on) {

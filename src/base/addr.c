@@ -36,6 +36,14 @@ bool inaddr_is_loopback(const struct inaddr *a)
 	return !memcmp(a->b, zero, 15) && a->b[15] == 1;
 }
 
+struct inaddr inaddr_loopback(bool v4)
+{
+	static const uint8_t lo4[4] = { 127, 0, 0, 1 };
+	static const uint8_t lo6[16] = { [15] = 1 };
+
+	return v4 ? inaddr_v4(lo4) : inaddr_v6(lo6);
+}
+
 bool inaddr_is_multicast(const struct inaddr *a)
 {
 	return inaddr_is_v4(a) ? (a->b[12] & 0xf0) == 0xe0 : a->b[0] == 0xff;

@@ -45,6 +45,10 @@ static void conf_check_mtu(struct conf *c)
 
 int conf_check(struct conf *c, struct err *e)
 {
+	if (c->splice_only && c->no_splice)
+		return err_set(e, -EINVAL, "--splice-only and --no-splice exclude each other");
+	if (c->splice_only)
+		c->host_lo_to_ns_lo = c->no_icmp = c->no_ndp = c->no_dns = c->no_search = true;
 	if (c->host_lo_to_ns_lo && c->no_splice)
 		return err_set(e, -EINVAL, "--host-lo-to-ns-lo and --no-splice exclude each other");
 	if ((c->no_copy_routes || c->no_copy_addrs) && !c->config_net)

@@ -163,6 +163,9 @@ const struct conf_opt conf_opt_tab[] = {
 	{ "no-splice", .modes = CONF_IN_PASTA, .set = conf_set_flag, CONF_AT(no_splice),
 	  .help = "Forward loopback connections through the\n"
 		  "interface, too, not from socket to socket" },
+	{ "splice-only", .modes = CONF_IN_PASTA, .set = conf_set_flag, CONF_AT(splice_only),
+	  .help = "No interface at all, only loopback connections,\n"
+		  "with --host-lo-to-ns-lo" },
 
 	/* For comparison and tests, not shown */
 	{ "no-tap-tso", .modes = CONF_IN_PASTA, .set = conf_set_flag, CONF_AT(no_tap_tso) },
@@ -188,7 +191,6 @@ const struct conf_opt conf_opt_tab[] = {
 	{ "chroot-fallback", .modes = CONF_IN_BOTH },
 	{ "dhcp-dns", .modes = CONF_IN_PASTA },
 	{ "dhcp-search", .modes = CONF_IN_PASTA },
-	{ "splice-only", .modes = CONF_IN_PASTA },
 	{ "no-pidns", .modes = CONF_IN_PASTA },
 	{ "socket", 's', "PATH", .modes = CONF_IN_PASST },
 	{ "socket-path", .arg = "PATH", .modes = CONF_IN_PASST },

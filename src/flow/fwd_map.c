@@ -27,10 +27,7 @@ static bool fwd_is(const struct inaddr *setting, const struct inaddr *a)
 /* The one loopback address that has an alias on the link, not the whole of 127/8 */
 static struct inaddr fwd_loopback(enum fwd_family family)
 {
-	static const uint8_t lo4[4] = { 127, 0, 0, 1 };
-	static const uint8_t lo6[16] = { [15] = 1 };
-
-	return family == FWD_V4 ? inaddr_v4(lo4) : inaddr_v6(lo6);
+	return inaddr_loopback(family == FWD_V4);
 }
 
 struct inaddr fwd_to_host(const struct fwd *w, const struct inaddr *dst, uint16_t port)

@@ -100,6 +100,9 @@ static int sk_accept(struct sk *s, int listener, struct sk_addr *ret_peer, struc
 		return -EMFILE;
 	}
 	sk_from_sockaddr(&sa, ret_peer);
+	h->slot[fd] = (struct sk_slot){ .peek_off = SK_PEEK_UNSET, .v6 = sa.sa.sa_family == AF_INET6 };
+	if (!ret_local)
+		return fd;
 	len = sizeof(sa);
 	if (getsockname(fd, &sa.sa, &len)) {
 		int err = -errno;
@@ -108,7 +111,6 @@ static int sk_accept(struct sk *s, int listener, struct sk_addr *ret_peer, struc
 		return err;
 	}
 	sk_from_sockaddr(&sa, ret_local);
-	h->slot[fd] = (struct sk_slot){ .peek_off = SK_PEEK_UNSET, .v6 = sa.sa.sa_family == AF_INET6 };
 	return fd;
 }
 

@@ -127,7 +127,7 @@ void sk_ns_want(struct sk_ns *n, enum sk_ns_kind kind)
 	struct sk_ns_shelf *s = &n->shelf[kind];
 	const struct ask q = { (uint8_t)kind, (uint8_t)(SK_NS_STOCK - s->cnt) };
 
-	if (n->fd < 0 || s->asked || s->cnt > SK_NS_STOCK / 2)
+	if (n->fd < 0 || s->asked || s->short_of || s->cnt > SK_NS_STOCK / 2)
 		return;
 	/* one request of each kind is on its way at most: there is room for it; if not, the other end has gone */
 	s->asked = send(n->fd, &q, sizeof(q), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(q);
@@ -146,6 +146,13 @@ int sk_ns_take(struct sk_ns *n, enum sk_ns_kind kind)
 		return -EMFILE;
 	sk_ns_want(n, kind);
 	return fd;
+}
+
+uint32_t sk_ns_stock(const struct sk_ns *n, enum sk_ns_kind kind)
+{
+	const struct sk_ns_shelf *s = &n->shelf[kind];
+
+	return !s->cnt && (n->fd < 0 || s->short_of) ? UINT32_MAX : s->cnt;
 }
 
 /* What has come: 0, -EAGAIN, or -EPIPE */

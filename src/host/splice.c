@@ -3,13 +3,15 @@
  * Spliced flows: their table, their listeners, and who gets an event.
  *
  * A reference's index tells a listener (top bit) from a flow, and of a flow the
- * entry and the side. Refuses whatever is not loopback at both ends (NAT-33):
- * the namespace's other addresses are none of our business.
+ * entry and the side. Refuses at its own listeners, those in the namespace,
+ * whatever is not loopback at both ends (NAT-33): the namespace's other addresses
+ * are none of our business.
  *
  * Invariants:
  * - All tables are mapped and zero until used; links hold index + 1.
- * - An entry that is freed while on the ready list stays there and goes to the
- *   free list when its turn comes: `next` serves both.
+ * - An entry that is freed while on the ready or the waiting list stays there and
+ *   goes to the free list when its turn comes: `next` serves all three, and a flow
+ *   that waits is never ready.
  * - The generation changes when an entry is freed, so events for an earlier use
  *   name nothing.
  */
@@ -120,8 +122,17 @@ void splice_flow_free(struct splice *s, struct splice_flow *f)
 	s->cnt[f->kind == SPLICE_KIND_TCP ? SK_TCP : SK_UDP]--;
 	f->kind = SPLICE_KIND_FREE;
 	f->gen++;
-	if (!f->ready)
+	if (!f->ready && !f->waits)
 		free_push(s, f);
+}
+
+bool splice_flow_elsewhere(struct splice_flow *f)
+{
+	if (!f->alt.port)
+		return false;
+	f->to = f->alt;
+	f->alt = (struct sk_addr){ .port = 0 };
+	return true;
 }
 
 struct ev_ref splice_flow_ref(const struct splice *s, const struct splice_flow *f, enum splice_side side)
@@ -144,15 +155,52 @@ void splice_flow_ready(struct splice *s, struct splice_flow *f)
 	s->ready_last = me;
 }
 
-struct sk_addr splice_target(const struct splice_listen *l, const struct sk_addr *local, const struct sk_addr *client,
-			     struct inaddr *ret_from)
+void splice_flow_wait(struct splice *s, struct splice_flow *f)
 {
-	struct sk_addr to = { .a = inaddr_is_unset(&l->target) ? local->a : l->target, .port = l->port };
+	uint32_t me = (uint32_t)(f - s->flow) + 1;
+
+	f->waits = true;
+	f->next = 0;
+	if (s->wait_first)
+		s->flow[s->wait_last - 1].next = me;
+	else
+		s->wait_first = me;
+	s->wait_last = me;
+	s->wait_cnt++;
+}
+
+struct splice_flow *splice_flow_waiting(struct splice *s)
+{
+	struct splice_flow *f = &s->flow[s->wait_first - 1];
+
+	s->wait_first = f->next;
+	s->wait_cnt--;
+	f->waits = false;
+	if (f->kind != SPLICE_KIND_FREE)
+		return f;
+	free_push(s, f);
+	return NULL;
+}
+
+struct splice_way splice_target(const struct splice *s, const struct splice_listen *l, const struct sk_addr *local,
+				const struct sk_addr *client, struct inaddr *ret_from)
+{
+	const bool same = inaddr_is_unset(&l->target);
+	struct splice_way w = { .to = { .a = same ? local->a : l->target, .port = l->port } };
 
 	*ret_from = (struct inaddr){ { 0 } };
-	if (inaddr_is_loopback(&to.a) && inaddr_is_v4(&to.a) == inaddr_is_v4(&client->a))
+	if (inaddr_is_loopback(&w.to.a) && inaddr_is_v4(&w.to.a) == inaddr_is_v4(&client->a))
 		*ret_from = client->a;
-	return to;
+	if (same && !s->set.one_family)
+		w.alt = (struct sk_addr){ .a = inaddr_loopback(!inaddr_is_v4(&local->a)), .port = l->port };
+	return w;
+}
+
+void splice_listener_gone(struct splice *s, int h)
+{
+	for (uint32_t i = 0; s->cnt[SK_UDP] && i < s->fresh; i++)
+		if (s->flow[i].kind == SPLICE_KIND_UDP && s->flow[i].h[s->flow[i].front] == h)
+			splice_udp_end(s, &s->flow[i]);
 }
 
 void splice_event(struct splice *s, const struct ev_hit *hit, ns_t now)
@@ -208,8 +256,14 @@ void splice_tick(struct splice *s, ns_t now)
 	struct twheel_timer *t;
 
 	s->now = now;
-	while ((t = twheel_pop(&s->tw, now)))
-		splice_udp_timer(s, (struct splice_flow *)((char *)t - offsetof(struct splice_flow, udp.timer)));
+	while ((t = twheel_pop(&s->tw, now))) {
+		struct splice_flow *f = (struct splice_flow *)((char *)t - offsetof(struct splice_flow, timer));
+
+		if (f->kind == SPLICE_KIND_UDP)
+			splice_udp_timer(s, f);
+		else
+			splice_pump_timer(s, f);
+	}
 	/* only those that were queued before: who has still more goes to the end */
 	while ((i = s->ready_first)) {
 		struct splice_flow *f = &s->flow[i - 1];
@@ -229,6 +283,7 @@ ns_t splice_next(const struct splice *s)
 
 void splice_resume(struct splice *s)
 {
+	splice_tcp_waiting(s);
 	if (!s->any_paused)
 		return;
 	s->any_paused = false;

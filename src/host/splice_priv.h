@@ -24,6 +24,7 @@ struct splice_listener {
 struct splice_dir {			/* of a TCP flow, from the socket of one side to the other's */
 	struct splice_pipe pipe;	/* valid while `piped`: only while data is under way */
 	uint32_t pending;		/* bytes in it */
+	uint32_t run;			/* KiB through pipes since the source paused */
 	bool piped;
 	bool in;			/* the source may have something */
 	bool out;			/* the sink may have room */
@@ -31,25 +32,33 @@ struct splice_dir {			/* of a TCP flow, from the socket of one side to the other
 	bool eof;			/* it has shown */
 	bool shut;			/* and the sink has been told */
 	bool urgent;			/* urgent data in the source's queue, which splice(2) does not pass */
+	bool bulk;			/* the source has had much at once */
+	bool low;			/* the source reports only much at once (SO_RCVLOWAT) ... */
+	bool moved;			/* ... and has had some since the timer was set */
+	uint8_t wary;			/* how often it paused then: doubles the run that is needed */
 };
 
 struct splice_udp {
-	struct twheel_timer timer;
-	struct sk_addr client;		/* in the namespace */
-	struct sk_addr local;		/* what it talks to there */
+	struct sk_addr client;
+	struct sk_addr local;		/* what it talks to */
 	ns_t last;			/* datagram seen */
-	uint32_t listener;
 	uint32_t chain;			/* of its bucket */
-	uint8_t guest_cnt, host_cnt;	/* datagrams from each side, counted up to 2 */
+	uint8_t cnt[SPLICE_SIDES];	/* datagrams from each side, counted up to 2 */
+	uint32_t first_len;		/* bytes of the first one */
 };
 
 struct splice_flow {
-	uint32_t next;			/* free list or ready list */
+	uint32_t next;			/* free list, ready list or waiting list */
 	uint32_t gen : 24;
 	uint32_t kind : 8;		/* enum splice_kind */
 	bool ready;
+	bool waits;			/* TCP: for a socket inside, on that list */
 	bool connected;			/* TCP: both ends are there */
-	int h[SPLICE_SIDES];
+	uint8_t front;			/* enum splice_side where it was begun */
+	int h[SPLICE_SIDES];		/* UDP: at the front the listener, which others share */
+	struct twheel_timer timer;
+	struct sk_addr to;		/* at the back */
+	struct sk_addr alt;		/* where to try next, port 0: nowhere */
 	union {
 		struct splice_dir dir[SPLICE_SIDES];	/* by source */
 		struct splice_udp udp;
@@ -57,6 +66,23 @@ struct splice_flow {
 };
 
 _Static_assert(sizeof(struct splice_flow) <= 192, "memory of an open connection");
+
+static inline struct sk *splice_sk(const struct splice *s)
+{
+	return &s->set.sk->sk;
+}
+
+/* The side where the second socket of a flow is made */
+static inline enum splice_side splice_back(const struct splice_flow *f)
+{
+	return f->front == SPLICE_GUEST ? SPLICE_HOST : SPLICE_GUEST;
+}
+
+/* Where sockets of that side come from */
+static inline struct sk *splice_back_sk(const struct splice *s, const struct splice_flow *f)
+{
+	return f->front == SPLICE_GUEST ? &s->set.sk->sk : &s->set.inside->sk;
+}
 
 static inline void splice_refuse(struct splice *s, enum splice_refuse why)
 {
@@ -70,17 +96,33 @@ void splice_flow_free(struct splice *s, struct splice_flow *f);
 struct ev_ref splice_flow_ref(const struct splice *s, const struct splice_flow *f, enum splice_side side);
 /* Give it another turn */
 void splice_flow_ready(struct splice *s, struct splice_flow *f);
-/* Where a flow from the listener goes that the client meant for LOCAL, and the source that it shall have there (unset:
- * the kernel's choice)
+/* Give it a turn when there are sockets inside */
+void splice_flow_wait(struct splice *s, struct splice_flow *f);
+/* The next one that waits, or NULL if that one has ended meanwhile; there must be some */
+struct splice_flow *splice_flow_waiting(struct splice *s);
+/* Whether there was another address to try; it is now in f->to */
+bool splice_flow_elsewhere(struct splice_flow *f);
+/* Where a flow from the listener goes that CLIENT meant for LOCAL, and the source that it shall have there (unset: the
+ * kernel's choice)
  */
-struct sk_addr splice_target(const struct splice_listen *l, const struct sk_addr *local, const struct sk_addr *client,
-			     struct inaddr *ret_from);
+struct splice_way splice_target(const struct splice *s, const struct splice_listen *l, const struct sk_addr *local,
+				const struct sk_addr *client, struct inaddr *ret_from);
 
 /* --- splice_tcp.c --- */
 void splice_tcp_listen(struct splice *s, struct splice_listener *l);
 void splice_tcp_event(struct splice *s, struct splice_flow *f, enum splice_side side, uint32_t mask);
 void splice_tcp_more(struct splice *s, struct splice_flow *f);
 void splice_tcp_end(struct splice *s, struct splice_flow *f, enum sk_end how);
+/* Those who wait for a socket inside */
+void splice_tcp_waiting(struct splice *s);
+
+/* --- splice_pump.c --- */
+/* All that goes now from SIDE to the other one: 0, 1 if there is more, or negative errno */
+int splice_pump(struct splice *s, struct splice_flow *f, enum splice_side side);
+/* It has been quiet, or not */
+void splice_pump_timer(struct splice *s, struct splice_flow *f);
+/* The direction has ended, whatever is under way */
+void splice_pipe_drop(struct splice *s, struct splice_dir *d);
 void splice_pipe_close(struct splice_pipe *p);
 
 /* --- splice_udp.c --- */

@@ -181,6 +181,7 @@ static void test_flags(void **state)
 		{ "--freebind", offsetof(struct conf, freebind) },
 		{ "--host-lo-to-ns-lo", offsetof(struct conf, host_lo_to_ns_lo) },
 		{ "--no-splice", offsetof(struct conf, no_splice) },
+		{ "--splice-only", offsetof(struct conf, splice_only) },
 		{ "--no-tap-tso", offsetof(struct conf, no_tap_tso) },
 		{ "--no-tap-uso", offsetof(struct conf, no_tap_uso) },
 		{ "--no-tap-csum", offsetof(struct conf, no_tap_csum) },
@@ -656,6 +657,8 @@ static void test_conflicts(void **state)
 	(void)state;
 	bad("pasta --host-lo-to-ns-lo --no-splice", "exclude each other");
 	bad("pasta --no-splice --host-lo-to-ns-lo", "exclude each other");
+	bad("pasta --no-splice --splice-only", "exclude each other");
+	bad("pasta --splice-only --no-splice", "exclude each other");
 	bad("pasta --no-copy-routes", "--no-copy-routes needs --config-net");
 	bad("pasta --no-copy-addrs", "--no-copy-addrs needs --config-net");
 }
@@ -664,7 +667,7 @@ static void test_not_yet(void **state)
 {
 	static const char *const not_yet[] = {
 		"--stats 1", "--log-file x", "-l x", "--log-size 1", "--conf-path x", "-c x", "--print-capabilities",
-		"--fd 5", "-F 5", "--fqdn x", "--chroot-fallback", "--dhcp-dns", "--dhcp-search", "--splice-only",
+		"--fd 5", "-F 5", "--fqdn x", "--chroot-fallback", "--dhcp-dns", "--dhcp-search",
 		"--no-pidns",
 	};
 	static const char *const passt_only[] = {

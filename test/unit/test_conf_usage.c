@@ -52,7 +52,7 @@ static void test_each_working_option_is_shown(void **state)
 		"ipv6-only", "outbound", "outbound-if4", "outbound-if6", "map-host-loopback", "no-map-gw",
 		"map-guest-addr", "dns", "dns-forward", "dns-host", "search", "no-tcp", "no-udp", "no-icmp", "no-ndp",
 		"no-ra", "no-dhcp", "no-dhcpv6", "tcp-ports", "udp-ports", "tcp-ns", "udp-ns", "freebind",
-		"host-lo-to-ns-lo", "no-splice",
+		"host-lo-to-ns-lo", "no-splice", "splice-only",
 	};
 	const char *help = capture(conf_usage_print, CONF_MODE_PASTA), *p;
 	unsigned i, options = 0;
@@ -74,7 +74,7 @@ static void test_each_working_option_is_shown(void **state)
 static void test_nothing_else_is_shown(void **state)
 {
 	static const char *const words[] = {
-		"--no-tap-tso", "--no-tap-uso", "--no-tap-csum", "--no-peek-off", "--engine", "--splice-only", "--log-file",
+		"--no-tap-tso", "--no-tap-uso", "--no-tap-csum", "--no-peek-off", "--engine", "--log-file",
 		"--conf-path", "--vhost-user", "--socket", "--repair-path", "--no-pidns", "auto",
 	};
 	const char *help = capture(conf_usage_print, CONF_MODE_PASTA);

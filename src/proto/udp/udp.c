@@ -211,15 +211,15 @@ void udp_guest(struct proto *p, const struct flow_key *key, struct flow *f, cons
 		send_flush(&s);
 }
 
-/* Empty datagrams for one receive call */
-static int host_recv(struct proto *p, int h, struct sk_dgram *d)
+/* Up to MAX datagrams into the scratch */
+static int host_recv(struct proto *p, int h, struct sk_dgram *d, int max)
 {
-	memset(d, 0, sizeof(*d) * PROTO_SCRATCH_SLOTS);
-	for (uint32_t i = 0; i < PROTO_SCRATCH_SLOTS; i++) {
-		d[i].iov[0] = (struct iovec){ p->scratch + i * PROTO_SCRATCH_STRIDE, PROTO_SCRATCH_SLOT };
+	memset(d, 0, sizeof(*d) * (size_t)max);
+	for (int i = 0; i < max; i++) {
+		d[i].iov[0] = (struct iovec){ p->scratch + (size_t)i * PROTO_SCRATCH_STRIDE, PROTO_SCRATCH_SLOT };
 		d[i].iov_cnt = 1;
 	}
-	return p->env->sk->ops->recv_dgrams(p->env->sk, h, d, PROTO_SCRATCH_SLOTS);
+	return p->env->sk->ops->recv_dgrams(p->env->sk, h, d, max);
 }
 
 /* Datagrams queued between bind() and connect() may be anybody's (UDP-5) */
@@ -238,7 +238,7 @@ static bool host_read(struct proto *p, struct flow *f, bool *ret_more)
 	int r;
 
 	do
-		r = host_recv(p, f->h, d);
+		r = host_recv(p, f->h, d, PROTO_SCRATCH_SLOTS);
 	while (r < 0 && r != -EAGAIN && ++tries <= UDP_TRIES);
 	if (r < 0)
 		return r == -EAGAIN;
@@ -295,18 +295,20 @@ static bool listen_same(const struct sk_dgram *x, const struct sk_dgram *y)
 	       inaddr_eq(&x->to_from.a, &y->to_from.a) && inaddr_eq(&x->local.a, &y->local.a);
 }
 
-void udp_listen(struct proto *p, const struct udp_listener *l, const struct ev_hit *hit)
+int udp_listen_recv(struct proto *p, const struct udp_listener *l, const struct ev_hit *hit, struct sk_dgram *d, int max)
 {
-	struct sk_dgram d[PROTO_SCRATCH_SLOTS];
-	struct flow *f = NULL;
-	struct udp_outs o;
-	int r;
-
 	if (hit->mask & (EV_ERR | EV_HUP))
 		udp_err_listener(p, l);
-	r = host_recv(p, l->h, d);
+	return host_recv(p, l->h, d, max);
+}
+
+void udp_listened(struct proto *p, const struct udp_listener *l, const struct sk_dgram *d, int n)
+{
+	struct flow *f = NULL;
+	struct udp_outs o;
+
 	udp_outs_init(&o, p);
-	for (int i = 0; i < r; i++) {
+	for (int i = 0; i < n; i++) {
 		if (!i || !listen_same(&d[i], &d[i - 1]))
 			f = udp_flow_host(p, l, &d[i]);
 		if (!f)
@@ -315,5 +317,12 @@ void udp_listen(struct proto *p, const struct udp_listener *l, const struct ev_h
 		udp_out_add(&o, f, listen_dst(f, &d[i]), &d[i]);
 	}
 	udp_out_flush(&o);
-	p->udp_burst |= r > 1;
+	p->udp_burst |= n > 1;
+}
+
+void udp_listen(struct proto *p, const struct udp_listener *l, const struct ev_hit *hit)
+{
+	struct sk_dgram d[UDP_LISTEN_MAX];
+
+	udp_listened(p, l, d, udp_listen_recv(p, l, hit, d, UDP_LISTEN_MAX));
 }
