@@ -69,6 +69,7 @@ struct fwd_rule {
 	uint16_t target_first;		/* port towards the other side for `first` */
 	struct inaddr target;		/* :: : automatic */
 	bool weak;			/* failure to bind is no error */
+	bool scan;			/* listen only while something on the other side does: nothing to bind at start */
 };
 
 struct fwd_rules {

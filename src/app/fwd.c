@@ -183,12 +183,14 @@ static int listen_rule(struct app *a, const struct fwd_rule *r, bool ns, unsigne
 	return 0;
 }
 
+/* To be bound at start */
 static unsigned rules_ports(const struct fwd_rules *rules)
 {
 	unsigned cnt = 0;
 
 	for (unsigned i = 0; i < rules->cnt; i++)
-		cnt += rules->rule[i].last - rules->rule[i].first + 1u;
+		if (!rules->rule[i].scan)
+			cnt += rules->rule[i].last - rules->rule[i].first + 1u;
 	return cnt;
 }
 
@@ -199,7 +201,7 @@ static int listen_rules(struct app *a, const struct fwd_rules *rules, bool ns, u
 	unsigned failed = 0;
 
 	for (unsigned i = 0; i < rules->cnt; i++) {
-		int r = listen_rule(a, &rules->rule[i], ns, &failed, e);
+		int r = rules->rule[i].scan ? 0 : listen_rule(a, &rules->rule[i], ns, &failed, e);
 
 		if (r)
 			return r;

@@ -4,13 +4,13 @@
  *
  *	spec   = "none" | [ listen "/" ] chunk { "," chunk }
  *	listen = [ address | "*" ] [ "%" ifname ]
- *	chunk  = "all" [ ":" address ] | "~" range | range [ ":" target ]
+ *	chunk  = "auto" | "all" [ ":" address ] | "~" range | range [ ":" target ]
  *	target = address [ "/" range ] | range
  *	range  = port [ "-" port ]
  *
  * What precedes the first slash is tried as `listen` before anything else.
- * Exclusions hold for the whole spec, wherever they stand. It binds nothing:
- * that ports are free is for app to find out.
+ * Exclusions and "auto" hold for the whole spec, wherever they stand. It binds
+ * nothing: that ports are free is for app to find out.
  *
  * Invariants of a table: no two rules of one protocol could want the same port
  * of the same address, and ports are 1 to 65535 on both sides.
@@ -223,8 +223,7 @@ static int conf_collect(struct conf_scan *n, const char *p)
 		struct conf_chunk k = conf_chunk_next(&p);
 
 		if (conf_chunk_is(&k, "auto"))
-			return err_set(n->e, -EOPNOTSUPP, "--%s: 'auto' is not supported by this version yet, "
-				       "name the ports, or use 'all'", n->s->opt);
+			n->rule.scan = true;
 		if (conf_chunk_is(&k, "none"))
 			return conf_chunk_err(n, &k, "can't be part of a list");
 		if (k.len && *k.p == '~') {
@@ -236,14 +235,17 @@ static int conf_collect(struct conf_scan *n, const char *p)
 
 			if (r)
 				return r;
-		} else {
+		} else if (!conf_chunk_is(&k, "auto")) {
 			n->includes = true;
 		}
 	}
+	if (n->rule.scan && !n->s->scan_ok)
+		return err_set(n->e, -EINVAL, "--%s: 'auto' is only for pasta, namespaces: name the ports, or use 'all'",
+			       n->s->opt);
 	return 0;
 }
 
-/* "all", or exclusions only: what can be had of all ports but ephemeral ones */
+/* "all", "auto", or exclusions only: what can be had of all ports but ephemeral ones */
 static int conf_all(struct conf_scan *n)
 {
 	struct fwd_rule rule = n->rule;
@@ -326,7 +328,7 @@ int conf_spec_parse(struct fwd_rules *rules, const struct conf_spec *s, const ch
 	while (p) {
 		struct conf_chunk k = conf_chunk_next(&p);
 
-		if (k.len && (*k.p == '~' || conf_chunk_is_all(&k)))
+		if (k.len && (*k.p == '~' || conf_chunk_is_all(&k) || conf_chunk_is(&k, "auto")))
 			continue;
 		r = conf_include(&n, &k);
 		if (r)

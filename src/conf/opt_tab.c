@@ -140,20 +140,22 @@ const struct conf_opt conf_opt_tab[] = {
 
 	{ "tcp-ports", 't', "SPEC", .modes = CONF_IN_PASTA, .set = conf_set_host_ports,
 	  .help = "Forward TCP ports of the host to the namespace\n"
-		  "SPEC: none (default), or [[ADDR][%IFNAME]/]LIST\n"
-		  "LIST: comma-separated PORT[-PORT], all, or\n"
-		  "~PORT[-PORT] for all but these; a range with\n"
+		  "SPEC: none, or [[ADDR][%IFNAME]/]LIST\n"
+		  "LIST: comma-separated PORT[-PORT], all, auto (all\n"
+		  "that the other side listens on), or ~PORT[-PORT]\n"
+		  "for all but these; a range with\n"
 		  ":[ADDR/]PORT[-PORT] or :ADDR has another target\n"
+		  "default: auto\n"
 		  "-t 2222:22  -t 127.0.0.1/8000-8009,90  -t all,~25" },
 	{ "udp-ports", 'u', "SPEC", .modes = CONF_IN_PASTA, .set = conf_set_host_ports,
 	  .help = "Forward UDP ports of the host, SPEC as above\n"
-		  "default: none" },
+		  "default: auto" },
 	{ "tcp-ns", 'T', "SPEC", .modes = CONF_IN_PASTA, .set = conf_set_ns_ports,
 	  .help = "Forward TCP ports of the namespace's loopback to\n"
 		  "the host's, SPEC as above, not [ADDR][%IFNAME]/\n"
-		  "default: none" },
+		  "default: auto" },
 	{ "udp-ns", 'U', "SPEC", .modes = CONF_IN_PASTA, .set = conf_set_ns_ports,
-	  .help = "Forward UDP ports in the same way, default: none" },
+	  .help = "Forward UDP ports in the same way, default: auto" },
 	{ "freebind", .modes = CONF_IN_PASTA, .set = conf_set_flag, CONF_AT(freebind),
 	  .help = "Let -t and -u listen on addresses that the host\n"
 		  "doesn't have (yet)" },

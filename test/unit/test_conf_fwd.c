@@ -40,7 +40,7 @@ static int run(const char *text)
 	return conf_rules_parse(&conf, argc, argv, &ports, &err);
 }
 
-/* One word a rule: PROTO LISTEN%IF:FIRST-LAST>TARGET:FIRST, * for both families, ! for weak */
+/* One word a rule: PROTO LISTEN%IF:FIRST-LAST>TARGET:FIRST, * for both families, ! for weak, ? for scan */
 static const char *show(const struct fwd_rules *t)
 {
 	char *p = shown, listen[INADDR_STR_MAX], target[INADDR_STR_MAX];
@@ -50,25 +50,31 @@ static const char *show(const struct fwd_rules *t)
 	for (i = 0; i < t->cnt; i++) {
 		const struct fwd_rule *r = &t->rule[i];
 
-		p += sprintf(p, "%s%s:%s%s%s:%u-%u>%s:%u%s", i ? " " : "", r->proto == FWD_TCP ? "tcp" : "udp",
+		p += sprintf(p, "%s%s:%s%s%s:%u-%u>%s:%u%s%s", i ? " " : "", r->proto == FWD_TCP ? "tcp" : "udp",
 			     r->any ? "*" : inaddr_str(&r->listen, listen), *r->ifname ? "%" : "", r->ifname, r->first,
 			     r->last, inaddr_is_unset(&r->target) ? "" : inaddr_str(&r->target, target),
-			     r->target_first, r->weak ? "!" : "");
+			     r->target_first, r->weak ? "!" : "", r->scan ? "?" : "");
 		if (r->any)
 			assert_true(inaddr_is_unset(&r->listen));
 	}
 	return shown;
 }
 
-static void gives(const char *opts, const char *host, const char *ns)
+static void gives_all(const char *prefix, const char *opts, const char *host, const char *ns)
 {
 	char text[32768];
 
-	assert_true((size_t)snprintf(text, sizeof(text), "pasta %s", opts) < sizeof(text));
+	assert_true((size_t)snprintf(text, sizeof(text), "pasta %s%s", prefix, opts) < sizeof(text));
 	if (run(text))
 		fail_msg("'%s': %s", text, err.text);
 	assert_string_equal(show(&conf.host_rules), host);
 	assert_string_equal(show(&conf.ns_rules), ns);
+}
+
+/* Without the defaults */
+static void gives(const char *opts, const char *host, const char *ns)
+{
+	gives_all("-t none -u none -T none -U none ", opts, host, ns);
 }
 
 static void bad(const char *opts, const char *want)
@@ -212,7 +218,7 @@ static void test_syntax_errors(void **state)
 {
 	static const char *const specs[] = {
 		"_", "22,", ",22", "22,,23", "5-4", "22x", "x", "65536", "1-65536", "22-", "-22", "+22", "~", "~x",
-		"~5-4", "22-23-24", "22:x", "22:", "22:23:24", "0x16", "99999999999999999999", "AUTO", "autox",
+		"~5-4", "22-23-24", "22:x", "22:", "22:23:24", "0x16", "99999999999999999999", "AUTO", "autox", "auto,",
 	};
 	char text[64];
 	unsigned i;
@@ -231,14 +237,49 @@ static void test_syntax_errors(void **state)
 	bad("-t 65000-65535:65001-65536", "the target");
 }
 
-static void test_auto_is_refused_for_now(void **state)
+#define T_AUTO	"tcp:*:1-32767>:1!? tcp:*:61000-65535>:61000!?"
+#define U_AUTO	"udp:*:1-32767>:1!? udp:*:61000-65535>:61000!?"
+
+static void test_auto(void **state)
+{
+	static char *const argv[] = { (char *)"pasta", (char *)"-t", (char *)"auto", NULL };
+
+	(void)state;
+	gives("-t auto", T_AUTO, "");
+	gives("-u auto -T auto", U_AUTO, T_AUTO);
+	gives("-U auto,~1-32767,~65000-65535", "", "udp:*:61000-64999>:61000!?");
+	gives("-t auto,all", T_AUTO, "");
+	gives("-t all,auto,22", "tcp:*:22-22>:22?", "");
+	gives("-t 53:54,auto,60-62,~61", "tcp:*:53-53>:54? tcp:*:60-60>:60? tcp:*:62-62>:62?", "");
+	gives("-u 127.0.0.1/auto,~2-65535", "udp:127.0.0.1:1-1>:1!?", "");
+	gives("-t %eth0/auto,~2-65535", "tcp:*%eth0:1-1>:1!?", "");
+	gives("-4 -t auto,all:10.0.0.1,~2-65535", "tcp:0.0.0.0:1-1>10.0.0.1:1!?", "");
+	bad("-t auto -t 22", "overlap");
+	bad("-t 22 -t auto", "overlap");
+	bad("-t auto -t none", "'none' behind ports");
+	bad("-T 127.0.0.1/auto", "can't be given here");
+	bad("-t auto:22", "expected a port");
+	bad("-t ~auto", "expected a port");
+
+	assert_int_equal(conf_parse(&conf, 3, argv, &err), 0);
+	conf.mode = CONF_MODE_PASST;
+	assert_int_equal(conf_rules_parse(&conf, 3, argv, &ports, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "only for pasta"));
+	assert_int_equal(conf_rules_parse(&conf, 1, argv, &ports, &err), 0);
+	assert_string_equal(show(&conf.host_rules), "");
+}
+
+/* An option that was given at all has no default */
+static void test_default_is_auto(void **state)
 {
 	(void)state;
-	bad("-t auto", "--tcp-ports: 'auto' is not supported by this version yet");
-	bad("-T auto", "--tcp-ns: 'auto' is not supported by this version yet");
-	bad("-u auto,~53", "not supported by this version yet");
-	bad("-U 53,auto", "not supported by this version yet");
-	bad("-t 127.0.0.1/auto", "not supported by this version yet");
+	gives_all("", "", T_AUTO " " U_AUTO, T_AUTO " " U_AUTO);
+	gives_all("", "-t none", U_AUTO, T_AUTO " " U_AUTO);
+	gives_all("", "-t 22 -U none", "tcp:*:22-22>:22 " U_AUTO, T_AUTO);
+	gives_all("", "-t 22,~22 -u none -T none -U none", "", "");
+	gives_all("", "--no-tcp", U_AUTO, U_AUTO);
+	gives_all("", "--no-udp -t none -T none", "", "");
+	gives_all("", "-6 -u none -T none -U none", "tcp::::1-32767>:1!? tcp::::61000-65535>:61000!?", "");
 }
 
 static void test_protocol_off(void **state)
@@ -282,7 +323,7 @@ static void test_limits(void **state)
 	unsigned i;
 
 	(void)state;
-	p += sprintf(p, "pasta -t ");
+	p += sprintf(p, "pasta -T none -U none -t ");
 	for (i = 0; i < 255; i++)
 		p += sprintf(p, "%s%u", i ? "," : "", 2 * i + 1);
 	assert_int_equal(run(text), 0);
@@ -308,19 +349,19 @@ static void test_limits(void **state)
 /* The second pass obeys what app found out in between, and can be repeated */
 static void test_families_known_later(void **state)
 {
-	static char *const argv[] = { (char *)"pasta", (char *)"-t", (char *)"22", NULL };
-	static char *const v6[] = { (char *)"pasta", (char *)"-t", (char *)"[::]/22", NULL };
+	static char *const argv[] = { (char *)"pasta", (char *)"-u", (char *)"none", (char *)"-t", (char *)"22", NULL };
+	static char *const v6[] = { (char *)"pasta", (char *)"-u", (char *)"none", (char *)"-t", (char *)"[::]/22", NULL };
 
 	(void)state;
-	assert_int_equal(conf_parse(&conf, 3, argv, &err), 0);
+	assert_int_equal(conf_parse(&conf, 5, argv, &err), 0);
 	conf.f[FWD_V6].on = false;
-	assert_int_equal(conf_rules_parse(&conf, 3, argv, &ports, &err), 0);
+	assert_int_equal(conf_rules_parse(&conf, 5, argv, &ports, &err), 0);
 	assert_string_equal(show(&conf.host_rules), "tcp:0.0.0.0:22-22>:22");
-	assert_int_equal(conf_rules_parse(&conf, 3, argv, &ports, &err), 0);
+	assert_int_equal(conf_rules_parse(&conf, 5, argv, &ports, &err), 0);
 	assert_string_equal(show(&conf.host_rules), "tcp:0.0.0.0:22-22>:22");
-	assert_int_equal(conf_rules_parse(&conf, 3, v6, &ports, &err), -EINVAL);
+	assert_int_equal(conf_rules_parse(&conf, 5, v6, &ports, &err), -EINVAL);
 	conf.f[FWD_V4].on = false;
-	assert_int_equal(conf_rules_parse(&conf, 3, argv, &ports, &err), -EINVAL);
+	assert_int_equal(conf_rules_parse(&conf, 5, argv, &ports, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "neither IPv4 nor IPv6"));
 }
 
@@ -341,7 +382,8 @@ int main(void)
 		cmocka_unit_test(test_listen),
 		cmocka_unit_test(test_targets),
 		cmocka_unit_test(test_syntax_errors),
-		cmocka_unit_test(test_auto_is_refused_for_now),
+		cmocka_unit_test(test_auto),
+		cmocka_unit_test(test_default_is_auto),
 		cmocka_unit_test(test_protocol_off),
 		cmocka_unit_test(test_overlap),
 		cmocka_unit_test(test_limits),
