@@ -132,11 +132,12 @@ struct conf {
 	bool no_peek_off;		/* behave as on a kernel without SO_PEEK_OFF for TCP */
 	enum conf_engine engine;
 
-	struct fwd_rules host_rules;	/* -t, -u: listen on the host */
-	struct fwd_rules ns_rules;	/* -T, -U: listen in the namespace */
-
 	const char *warn[CONF_WARN_MAX];	/* one line each, to be shown even with -q */
 	unsigned warn_cnt;
+
+	/* at the end: large, and rules beyond the counts are never touched */
+	struct fwd_rules host_rules;	/* -t, -u: listen on the host */
+	struct fwd_rules ns_rules;	/* -T, -U: listen in the namespace */
 };
 
 struct conf_ports {			/* net.ipv4.ip_local_port_range */

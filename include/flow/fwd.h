@@ -56,7 +56,8 @@ bool fwd_is_guest(const struct fwd *w, const struct inaddr *a);
 void fwd_seen(struct fwd *w, const struct inaddr *src);
 
 /* Published ports */
-#define FWD_RULE_MAX	255		/* per direction (FWD-1) */
+#define FWD_RULE_MAX	4096		/* per direction; a thousand single ports in one command line are not rare (C02) */
+#define FWD_RULE_STR_MAX 192		/* bytes of a rule in words */
 
 enum fwd_proto { FWD_TCP, FWD_UDP };
 
@@ -73,8 +74,13 @@ struct fwd_rule {
 };
 
 struct fwd_rules {
-	struct fwd_rule rule[FWD_RULE_MAX];
 	unsigned cnt;
+	struct fwd_rule rule[FWD_RULE_MAX];
 };
+
+/* "TCP ports 8080 to 8089 on 192.0.2.1 of interface eth0": FIRST to LAST of R's ports. NS: it listens in the namespace. */
+const char *fwd_rule_name(const struct fwd_rule *r, bool ns, unsigned first, unsigned last, char buf[FWD_RULE_STR_MAX]);
+/* "TCP [192.0.2.1]%eth0:8080-8089  =>  80-89 ", as callers know it from the report at start */
+const char *fwd_rule_line(const struct fwd_rule *r, bool ns, char buf[FWD_RULE_STR_MAX]);
 
 #endif

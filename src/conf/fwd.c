@@ -93,6 +93,7 @@ static bool conf_listen_overlap(const struct fwd_rule *x, const struct fwd_rule 
 static int conf_rule_add(const struct conf_scan *n, const struct fwd_rule *new)
 {
 	unsigned i, sockets = new->last - new->first + 1u;
+	char name[2][FWD_RULE_STR_MAX];
 	struct fwd_rules *t = n->rules;
 
 	for (i = 0; i < t->cnt; i++) {
@@ -101,9 +102,9 @@ static int conf_rule_add(const struct conf_scan *n, const struct fwd_rule *new)
 		sockets += o->last - o->first + 1u;
 		if (o->proto == new->proto && o->first <= new->last && new->first <= o->last &&
 		    conf_listen_overlap(o, new))
-			return err_set(n->e, -EEXIST, "--%s: ports %u to %u overlap ports %u to %u, "
-				       "which are forwarded already", n->s->opt, new->first, new->last, o->first,
-				       o->last);
+			return err_set(n->e, -EEXIST, "--%s: overlap of %s and, given before, %s", n->s->opt,
+				       fwd_rule_name(new, n->s->ns, new->first, new->last, name[0]),
+				       fwd_rule_name(o, n->s->ns, o->first, o->last, name[1]));
 	}
 	if (t->cnt == FWD_RULE_MAX)
 		return err_set(n->e, -E2BIG, "--%s: more than %d ranges of ports", n->s->opt, FWD_RULE_MAX);

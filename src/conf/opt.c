@@ -27,12 +27,14 @@ static int conf_mode_of(struct conf *c, const char *argv0, struct err *e)
 
 static void conf_defaults(struct conf *c)
 {
-	*c = (struct conf){
-		.level = CONF_LEVEL_INFO,
-		.mtu = CONF_MTU_DEFAULT,
-		.our_mac = { { 0x9a, 0x55, 0x9a, 0x55, 0x9a, 0x55 } },
-		.f = { [FWD_V4] = { .on = true }, [FWD_V6] = { .on = true } },
-	};
+	static const struct macaddr mac = { { 0x9a, 0x55, 0x9a, 0x55, 0x9a, 0x55 } };
+
+	memset(c, 0, offsetof(struct conf, host_rules));
+	c->host_rules.cnt = c->ns_rules.cnt = 0;
+	c->level = CONF_LEVEL_INFO;
+	c->mtu = CONF_MTU_DEFAULT;
+	c->our_mac = mac;
+	c->f[FWD_V4].on = c->f[FWD_V6].on = true;
 }
 
 void conf_warn_add(struct conf *c, const char *text)

@@ -13,7 +13,7 @@
 
 #include "conf/conf.h"
 
-#define WORDS_MAX	1024
+#define WORDS_MAX	2048
 
 static const struct conf_ports ports = { 32768, 60999 };
 static struct conf conf;
@@ -317,22 +317,30 @@ static void test_overlap(void **state)
 	gives("-t 22:80 -t 23:80", "tcp:*:22-22>:80 tcp:*:23-23>:80", "");
 }
 
-static void test_limits(void **state)
+static void test_C02_limits(void **state)
 {
-	char text[16384], *p = text;
+	static char text[65536];
+	char *p = text;
 	unsigned i;
 
 	(void)state;
 	p += sprintf(p, "pasta -T none -U none -t ");
-	for (i = 0; i < 255; i++)
+	for (i = 0; i < FWD_RULE_MAX; i++)
 		p += sprintf(p, "%s%u", i ? "," : "", 2 * i + 1);
 	assert_int_equal(run(text), 0);
-	assert_int_equal(conf.host_rules.cnt, 255);
+	assert_int_equal(conf.host_rules.cnt, FWD_RULE_MAX);
 	sprintf(p, " -u 1");
 	assert_int_equal(run(text), -E2BIG);
-	sprintf(p, ",1001");
+	sprintf(p, ",10001");
 	assert_int_equal(run(text), -E2BIG);
-	assert_non_null(strstr(err.text, "more than 255"));
+	assert_non_null(strstr(err.text, "more than 4096"));
+
+	/* C02 */
+	p = text + sprintf(text, "pasta");
+	for (i = 0; i < 500; i++)
+		p += sprintf(p, " -t %u -u %u", 3 * i + 1, 7 * i + 1);
+	assert_int_equal(run(text), 0);
+	assert_int_equal(conf.host_rules.cnt, 1000);
 
 	/* 5 * 65535 sockets fit, not one range more */
 	p = text + sprintf(text, "pasta");
@@ -386,7 +394,7 @@ int main(void)
 		cmocka_unit_test(test_default_is_auto),
 		cmocka_unit_test(test_protocol_off),
 		cmocka_unit_test(test_overlap),
-		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_C02_limits),
 		cmocka_unit_test(test_families_known_later),
 		cmocka_unit_test(test_specs_of_the_command_are_not_ours),
 	};
