@@ -59,7 +59,7 @@ void fwd_seen(struct fwd *w, const struct inaddr *src);
 #define FWD_RULE_MAX	4096		/* per direction; a thousand single ports in one command line are not rare (C02) */
 #define FWD_RULE_STR_MAX 192		/* bytes of a rule in words */
 
-enum fwd_proto { FWD_TCP, FWD_UDP };
+enum fwd_proto { FWD_TCP, FWD_UDP, FWD_PROTOS };
 
 struct fwd_rule {
 	enum fwd_proto proto;

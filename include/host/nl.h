@@ -101,4 +101,9 @@ int nl_lo_up(struct nl *nl, struct err *e);
  */
 int nl_ns_configure(struct nl *nl, const struct nl_ns_conf *c, struct nl_ns_done *ret, struct nl_warns *w, struct err *e);
 
+/* A descriptor that is readable when a link or an address of this namespace has changed, or negative errno */
+int nl_monitor_open(struct err *e);
+/* Until the next change */
+void nl_monitor_drain(int fd);
+
 #endif

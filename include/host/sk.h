@@ -44,11 +44,14 @@ struct sk_listen {
 	bool any;			/* both families; addr is then unset */
 	struct sk_addr addr;		/* to bind; unspecified of a family: its wildcard */
 	const char *ifname;		/* SO_BINDTODEVICE, NULL: none */
+	bool freebind;			/* this address, too, need not be there yet */
 };
 
 /* Listening socket (FWD-2, FWD-3) or a bound, unconnected UDP one; events with REF, edge-triggered for TCP (accept until
  * -EAGAIN; out of descriptors it does not spin), level-triggered for UDP. Handle or negative errno.
  */
 int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref ref);
+/* Whether something could listen on A now, of interface IFNAME unless NULL */
+bool sk_host_has_addr(const struct inaddr *a, const char *ifname);
 
 #endif

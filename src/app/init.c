@@ -358,6 +358,8 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 	if (!r)
 		r = rules_init(a, argc, argv, e);
 	if (!r)
+		r = app_listen_budget(a, e);
+	if (!r)
 		r = app_fwd_init(a, e);
 	if (!r)
 		r = app_listen(a, e);
@@ -399,7 +401,7 @@ int app_init(struct app *a, int argc, char *const argv[], struct err *e)
 	struct box_identity id;
 	int r;
 
-	a->pid_fd = -1;
+	a->pid_fd = a->late_fd = -1;
 	a->daemon.sync_fd = -1;
 	r = conf_parse(&a->conf, argc, argv, e);
 	if (r)
@@ -455,5 +457,6 @@ void app_free(struct app *a)
 		a->ev->ops->close(a->ev);
 	free(a->listener);
 	free(a->half_open);
+	free(a->late);
 	free(a);
 }

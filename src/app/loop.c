@@ -106,6 +106,7 @@ static void (*const routes[EV_KIND_CNT])(struct app *, const struct ev_hit *) = 
 	[EV_KIND_SPLICE] = on_splice,
 	[EV_KIND_CHILD]	 = on_child,
 	[EV_KIND_SIGNAL] = on_signal,
+	[EV_KIND_MONITOR] = app_late_event,
 };
 
 /* What we serve has ended: is everything that was accepted on its way out? */
@@ -129,6 +130,8 @@ static void advertise(struct app *a)
 static void begin(struct app *a)
 {
 	a->advertise_at = NS_NEVER;
+	if (a->late_cnt)
+		app_late_check(a);	/* before the notifications began */
 	if (a->conf.config_net) {
 		svc_solicit(&a->path.p);
 	} else if (a->path.svc.ra_on && a->fwd.f[FWD_V6].on) {

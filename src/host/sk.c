@@ -341,7 +341,7 @@ int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref r
 		err = sk_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, !l->any);
 	if (!err)
 		err = sk_set_int(fd, SOL_SOCKET, SO_REUSEADDR, l->proto == SK_TCP);
-	if (!err && s->set.freebind)
+	if (!err && (s->set.freebind || l->freebind))
 		err = sk_set_int(fd, IPPROTO_IP, IP_FREEBIND, 1);
 	if (!err && l->ifname && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, l->ifname, (socklen_t)strlen(l->ifname)))
 		err = -errno;
