@@ -36,7 +36,7 @@ struct conf_scan {			/* one spec being read */
 	struct err *e;
 	struct fwd_rule rule;		/* what all rules of this spec have in common */
 	bool includes;			/* some chunk names ports */
-	struct inaddr all_target;	/* of the last "all:address" */
+	struct inaddr all_target;	/* of the last "all" */
 	uint8_t skip[(CONF_PORT_MAX + 8) / 8];	/* a bit for each excluded port */
 };
 
@@ -61,20 +61,39 @@ static bool conf_chunk_is(const struct conf_chunk *k, const char *word)
 	return k->len == strlen(word) && !memcmp(k->p, word, k->len);
 }
 
+/* Blanks and a sign in front are what callers of the reference program get away with: "22, 23" */
+static bool conf_port(const char *p, size_t len, uint16_t *ret)
+{
+	uint64_t port;
+
+	while (len && (*p == ' ' || (*p >= '\t' && *p <= '\r'))) {
+		p++;
+		len--;
+	}
+	if (len && *p == '+') {
+		p++;
+		len--;
+	}
+	if (!conf_text_num(p, len, 10, CONF_PORT_MAX, &port))
+		return false;
+	*ret = (uint16_t)port;
+	return true;
+}
+
 static bool conf_range(const char *p, size_t len, uint16_t *ret_first, uint16_t *ret_last)
 {
 	const char *dash = memchr(p, '-', len);
-	uint64_t first, last;
+	uint16_t first, last;
 
-	if (!conf_text_num(p, dash ? (size_t)(dash - p) : len, 10, CONF_PORT_MAX, &first))
+	if (!conf_port(p, dash ? (size_t)(dash - p) : len, &first))
 		return false;
 	last = first;
-	if (dash && !conf_text_num(dash + 1, len - (size_t)(dash + 1 - p), 10, CONF_PORT_MAX, &last))
+	if (dash && !conf_port(dash + 1, len - (size_t)(dash + 1 - p), &last))
 		return false;
 	if (first > last)
 		return false;
-	*ret_first = (uint16_t)first;
-	*ret_last = (uint16_t)last;
+	*ret_first = first;
+	*ret_last = last;
 	return true;
 }
 
@@ -232,8 +251,11 @@ static int conf_collect(struct conf_scan *n, const char *p)
 				return conf_chunk_err(n, &k, "expected a port or range behind ~");
 			conf_skip(n, first, last);
 		} else if (conf_chunk_is_all(&k)) {
-			int r = k.len > 3 ? conf_target_addr(n, &k, k.p + 4, k.len - 4, &n->all_target) : 0;
+			int r = 0;
 
+			n->all_target = (struct inaddr){ { 0 } };
+			if (k.len > 3)
+				r = conf_target_addr(n, &k, k.p + 4, k.len - 4, &n->all_target);
 			if (r)
 				return r;
 		} else if (!conf_chunk_is(&k, "auto")) {
