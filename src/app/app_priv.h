@@ -139,6 +139,8 @@ int app_init(struct app *a, int argc, char *const argv[], struct err *e);
 /* What the kernel does not take back by itself; also after app_init() failed half-way */
 void app_free(struct app *a);
 ns_t app_clock(void);
+/* The first two numbers in a file of /proc: how many there are */
+int app_proc_numbers(const char *path, unsigned *ret_a, unsigned *ret_b);
 
 /* --- fwd.c --- */
 /* Addresses of both families from options, the host's network and its resolvers */

@@ -32,15 +32,14 @@ ns_t app_clock(void)
 	return t.tv_sec * NS_S + t.tv_nsec;
 }
 
-/* The first COUNT numbers of a file in /proc: how many there are */
-static int proc_numbers(const char *path, unsigned *ret_a, unsigned *ret_b)
+int app_proc_numbers(const char *path, unsigned *ret_a, unsigned *ret_b)
 {
 	FILE *f = fopen(path, "re");
 	int n = f ? fscanf(f, "%u %u", ret_a, ret_b) : 0;
 
 	if (f)
 		fclose(f);
-	return n;
+	return BYTES_MAX(n, 0);
 }
 
 static void log_init(struct app *a)
@@ -62,9 +61,12 @@ static int rules_init(struct app *a, int argc, char *const argv[], struct err *e
 	struct conf_ports ports = { 49152, 65535 };	/* RFC 6335 6 */
 	unsigned first, last;
 
-	if (proc_numbers("/proc/sys/net/ipv4/ip_local_port_range", &first, &last) == 2 && first <= last && last <= 65535) {
+	if (app_proc_numbers("/proc/sys/net/ipv4/ip_local_port_range", &first, &last) == 2 && first <= last && last <= 65535) {
 		ports.ephemeral_first = (uint16_t)first;
 		ports.ephemeral_last = (uint16_t)last;
+	} else {
+		app_log(&a->log, APP_WARN, "Can't read net.ipv4.ip_local_port_range: taking %u to %u for the host's own ports",
+			ports.ephemeral_first, ports.ephemeral_last);
 	}
 	return conf_rules_parse(&a->conf, argc, argv, &ports, e);
 }
@@ -100,7 +102,7 @@ static unsigned proc_number(const char *path, unsigned missing, unsigned most)
 {
 	unsigned n, none;
 
-	return proc_numbers(path, &n, &none) > 0 ? BYTES_MIN(n, most) : missing;
+	return app_proc_numbers(path, &n, &none) > 0 ? BYTES_MIN(n, most) : missing;
 }
 
 /* How patient the host's own TCP is with its SYNs: a kernel without tcp_syn_linear_timeouts (Linux 6.5) has none */
@@ -143,9 +145,9 @@ static int rooms_init(struct app *a, struct err *e)
 	rng_seed(&a->rng, seed);
 	flow_tab_init(&a->flows, mem, FLOW_MAX, &hkey);
 	a->udp = (struct udp_settings){ UDP_ONEWAY, UDP_STREAM };
-	if (proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout", &s, &none) > 0 && s)
+	if (app_proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout", &s, &none) > 0 && s)
 		a->udp.timeout_oneway = s * NS_S;
-	if (proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout_stream", &s, &none) > 0 && s)
+	if (app_proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout_stream", &s, &none) > 0 && s)
 		a->udp.timeout_stream = s * NS_S;
 	kernel_tcp(&a->tcp);
 	if (!a->sk.v6)

@@ -18,10 +18,12 @@
 
 #include "app_priv.h"
 #include "base/bytes.h"
+#include "host/listen.h"
 
 #define LISTEN_PATIENCE	(NS_S / 2)	/* our predecessor needs some 2 ms, on a busy machine more */
 #define LISTEN_RESERVE	64u		/* descriptors that we need beside those of published ports */
 #define LISTEN_TALLY	4		/* kinds of failure that are told apart */
+#define HINT_LEN	192
 
 struct tally {				/* ports of one rule that could not be bound, by errno */
 	const struct fwd_rule *r;
@@ -33,15 +35,19 @@ struct tally {				/* ports of one rule that could not be bound, by errno */
 	} kind[LISTEN_TALLY];
 };
 
-/* What is to be done about it */
-static const char *listen_hint(int err, unsigned port, char buf[160])
+/* What is to be done about it, without those who have PORT */
+static const char *listen_hint(int err, unsigned port, char buf[HINT_LEN])
 {
+	unsigned first = 0, none;
+
 	switch (-err) {
 	case EADDRINUSE:
 		return "; another program uses it (ss -ltnup shows which)";
 	case EACCES:
-		snprintf(buf, 160, "; ports below net.ipv4.ip_unprivileged_port_start need CAP_NET_BIND_SERVICE, or "
-			 "sysctl -w net.ipv4.ip_unprivileged_port_start=%u", port);
+		if (!app_proc_numbers("/proc/sys/net/ipv4/ip_unprivileged_port_start", &first, &none) || port >= first)
+			return "; a security policy of this system forbids it";
+		snprintf(buf, HINT_LEN, "; ports below %u need CAP_NET_BIND_SERVICE, or once, as root: "
+			 "sysctl -w net.ipv4.ip_unprivileged_port_start=%u", first, port);
 		return buf;
 	case EMFILE:
 	case ENFILE:
@@ -50,6 +56,30 @@ static const char *listen_hint(int err, unsigned port, char buf[160])
 		return "; a link-local address needs its interface, as in fe80::1%eth0/22";
 	}
 	return "";
+}
+
+static const char *owner_hint(const struct fwd_rule *r, bool ns, uint16_t port, char buf[HINT_LEN])
+{
+	const struct sk_listen l = {
+		.proto = r->proto == FWD_TCP ? SK_TCP : SK_UDP, .any = r->any, .addr = { .a = r->listen, .port = port },
+	};
+	struct listen_owner o;
+
+	if (!listen_owner_find(&l, &o))
+		return listen_hint(-EADDRINUSE, port, buf);
+	if (o.pid)
+		snprintf(buf, HINT_LEN, "; %s (process %d) uses it: end that, or choose another port", o.comm, o.pid);
+	else
+		snprintf(buf, HINT_LEN, "; a program of user %u uses it (%sss -ltnup shows which)", o.uid, ns ? "" : "as root, ");
+	return buf;
+}
+
+static int listen_fail(const struct fwd_rule *r, bool ns, unsigned port, int code, struct err *e)
+{
+	char name[FWD_RULE_STR_MAX], hint[HINT_LEN];
+
+	return err_set(e, code, "Can't listen on %s: %s%s", fwd_rule_name(r, ns, port, port, name), strerror(-code),
+		       code == -EADDRINUSE ? owner_hint(r, ns, (uint16_t)port, hint) : listen_hint(code, port, hint));
 }
 
 /* --- sockets --- */
@@ -158,7 +188,7 @@ static void tally_add(struct tally *t, int err, unsigned port)
 
 static void tally_tell(const struct app *a, const struct tally *t)
 {
-	char name[FWD_RULE_STR_MAX], hint[160], some[32];
+	char name[FWD_RULE_STR_MAX], hint[HINT_LEN], some[32];
 
 	for (unsigned i = 0; i < t->kind_cnt; i++) {
 		const unsigned span = t->kind[i].last - t->kind[i].first + 1;
@@ -175,7 +205,6 @@ int app_listen_rule(struct app *a, unsigned rule, bool *ret_absent, struct err *
 	const struct fwd_rule *r = &a->conf.host_rules.rule[rule];
 	struct app_group *g = &a->group[false][r->proto];
 	struct tally t = { .r = r };
-	char name[FWD_RULE_STR_MAX], hint[160];
 
 	*ret_absent = false;
 	for (unsigned port = r->first; port <= r->last && !(r->weak && g->bound >= g->share); port++) {
@@ -186,8 +215,7 @@ int app_listen_rule(struct app *a, unsigned rule, bool *ret_absent, struct err *
 			n = app_listener_open(a, rule, (uint16_t)port, true);
 		}
 		if (n == -ENODEV || (n < 0 && !r->weak))
-			return err_set(e, n, "Can't listen on %s: %s%s", fwd_rule_name(r, false, port, port, name),
-				       strerror(-n), listen_hint(n, port, hint));
+			return listen_fail(r, false, port, n, e);
 		if (n < 0)
 			tally_add(&t, n, port);
 	}
@@ -200,14 +228,12 @@ static int listen_rule_ns(struct app *a, unsigned rule, struct err *e)
 	const struct fwd_rule *r = &a->conf.ns_rules.rule[rule];
 	struct app_group *g = &a->group[true][r->proto];
 	struct tally t = { .r = r, .ns = true };
-	char name[FWD_RULE_STR_MAX], hint[160];
 
 	for (unsigned port = r->first; port <= r->last && !(r->weak && g->bound >= g->share); port++) {
 		int n = listen_ns(a, r, (uint16_t)port);
 
 		if (n < 0 && !r->weak)
-			return err_set(e, n, "Can't listen on %s: %s%s", fwd_rule_name(r, true, port, port, name),
-				       strerror(-n), listen_hint(n, port, hint));
+			return listen_fail(r, true, port, n, e);
 		if (n < 0)
 			tally_add(&t, n, port);
 		else if (r->weak)
