@@ -133,13 +133,24 @@ static int conf_rule_add(const struct conf_scan *n, const struct fwd_rule *new)
 	return 0;
 }
 
-static bool conf_skipped(const struct conf_scan *n, unsigned port)
+/* The first port from FIRST to LAST that is excluded, or is not; LAST + 1: none. Bytes that are all alike are passed as a
+ * whole: this runs over all ports with each start, by default four times.
+ */
+static unsigned conf_find(const struct conf_scan *n, unsigned first, unsigned last, bool excluded)
 {
-	return n->skip[port / 8] >> port % 8 & 1;
+	while (first <= last && (n->skip[first / 8] >> first % 8 & 1) != excluded)
+		first += first % 8 == 0 && n->skip[first / 8] == (excluded ? 0 : 0xff) ? 8 : 1;
+	return BYTES_MIN(first, last + 1);
 }
 
 static void conf_skip(struct conf_scan *n, unsigned first, unsigned last)
 {
+	for (; first <= last && first % 8; first++)
+		n->skip[first / 8] |= (uint8_t)(1 << first % 8);
+	if (first + 7 <= last) {
+		memset(n->skip + first / 8, 0xff, (last + 1 - first) / 8);
+		first = (last + 1) & ~7u;
+	}
 	for (; first <= last; first++)
 		n->skip[first / 8] |= (uint8_t)(1 << first % 8);
 }
@@ -147,23 +158,20 @@ static void conf_skip(struct conf_scan *n, unsigned first, unsigned last)
 /* Rules for what exclusions leave of RULE's ports */
 static int conf_rule_split(const struct conf_scan *n, const struct fwd_rule *rule)
 {
-	unsigned first, last;
+	unsigned first = rule->first, last;
 
-	for (first = rule->first; first <= rule->last; first = last + 1) {
+	while ((first = conf_find(n, first, rule->last, false)) <= rule->last) {
 		struct fwd_rule part = *rule;
 		int r;
 
-		last = first;
-		if (conf_skipped(n, first))
-			continue;
-		while (last < rule->last && !conf_skipped(n, last + 1))
-			last++;
+		last = conf_find(n, first, rule->last, true) - 1;
 		part.first = (uint16_t)first;
 		part.last = (uint16_t)last;
 		part.target_first = (uint16_t)(rule->target_first + (first - rule->first));
 		r = conf_rule_add(n, &part);
 		if (r)
 			return r;
+		first = last + 1;
 	}
 	return 0;
 }

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/bytes.h"
 #include "conf/conf.h"
 
 #define WORDS_MAX	2048
@@ -134,6 +135,41 @@ static void test_exclusions(void **state)
 	gives("-t 22,~22", "", "");
 	gives("-t 65530-65535,~65535", "tcp:*:65530-65534>:65530", "");
 	gives("-t ~0,1", "tcp:*:1-1>:1", "");
+}
+
+/* What is left of a range, port by port */
+static void test_exclusions_model(void **state)
+{
+	unsigned x = 1, round, i, port, next, len;
+	static bool want[65537];
+	char text[512], *p;
+
+	(void)state;
+	for (round = 0; round < 300; round++) {
+		unsigned first = 1 + round % 40, last = round % 3 ? first + 3 * round : 65535;
+
+		p = text + sprintf(text, "pasta -u none -t %u-%u", first, last);
+		for (port = 0; port <= 65536; port++)
+			want[port] = port >= first && port <= last;
+		for (i = 0; i < round % 7; i++) {
+			x = x * 1103515245 + 12345;
+			port = (x >> 8) % (round % 2 ? 65536 : 200);
+			len = BYTES_MIN((x >> 4) % 18, 65535 - port);
+			p += sprintf(p, ",~%u-%u", port, port + len);
+			memset(want + port, 0, len + 1);
+		}
+		assert_int_equal(run(text), 0);
+		for (i = 0, port = 1; i < conf.host_rules.cnt; i++, port = next) {
+			while (!want[port])
+				assert_true(++port < 65536);
+			for (next = port; want[next]; next++)
+				;
+			assert_int_equal(conf.host_rules.rule[i].first, port);
+			assert_int_equal(conf.host_rules.rule[i].last, next - 1);
+		}
+		for (; port < 65536; port++)
+			assert_false(want[port]);
+	}
 }
 
 static void test_all(void **state)
@@ -388,6 +424,7 @@ int main(void)
 		cmocka_unit_test(test_none),
 		cmocka_unit_test(test_ports),
 		cmocka_unit_test(test_exclusions),
+		cmocka_unit_test(test_exclusions_model),
 		cmocka_unit_test(test_all),
 		cmocka_unit_test(test_listen),
 		cmocka_unit_test(test_targets),
