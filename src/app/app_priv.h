@@ -162,6 +162,7 @@ void app_listen_close(struct app *a);
  * the address yet.
  */
 int app_listen_rule(struct app *a, unsigned rule, bool *ret_absent, struct err *e);
+void app_listen_rule_close(struct app *a, unsigned rule);
 /* A socket for PORT of rule RULE of conf.host_rules: index in a->listener, or negative errno. FREEBIND: even if the host
  * does not have the address.
  */

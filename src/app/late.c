@@ -89,9 +89,7 @@ static void follow_ifname(struct app *a, struct app_late *w)
 
 	if (now == w->ifindex)
 		return;
-	for (uint32_t i = 0; i < a->listener_cnt; i++)
-		if (a->listener[i].rule == w->rule)
-			app_listener_close(a, i);
+	app_listen_rule_close(a, w->rule);
 	w->ifindex = 0;
 	w->failed = false;
 	if (!now)

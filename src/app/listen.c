@@ -84,14 +84,20 @@ static int listen_fail(const struct fwd_rule *r, bool ns, unsigned port, int cod
 
 /* --- sockets --- */
 
-/* A port in use may belong to our predecessor, who is about to notice that its namespace has gone: be patient */
-static int listen_patiently(struct app *a, const struct sk_listen *l, struct ev_ref ref, bool strong)
+/* A port in use may belong to our predecessor, who is about to notice that its namespace has gone: wait a little? */
+static bool patience(const struct app *a)
 {
 	const struct timespec pause = { .tv_nsec = 5 * NS_MS };
+
+	return app_clock() < a->listen_until && !nanosleep(&pause, NULL);
+}
+
+static int listen_patiently(struct app *a, const struct sk_listen *l, struct ev_ref ref, bool strong)
+{
 	int h;
 
-	while ((h = sk_host_listen(&a->sk, l, ref)) == -EADDRINUSE && strong && app_clock() < a->listen_until)
-		nanosleep(&pause, NULL);
+	while ((h = sk_host_listen(&a->sk, l, ref)) == -EADDRINUSE && strong && patience(a))
+		;
 	return h;
 }
 
@@ -140,7 +146,7 @@ void app_listener_close(struct app *a, uint32_t idx)
 		return;
 	if (r->weak && !r->scan)
 		a->group[false][r->proto].bound--;
-	if (s->proto == FWD_UDP)
+	if (s->proto == FWD_UDP && a->path.p.flows)
 		udp_listener_gone(&a->path.p, s->h);
 	a->sk.sk.ops->close(&a->sk.sk, s->h, SK_END_GRACEFUL);
 	s->h = -1;
@@ -200,12 +206,12 @@ static void tally_tell(const struct app *a, const struct tally *t)
 	}
 }
 
-int app_listen_rule(struct app *a, unsigned rule, bool *ret_absent, struct err *e)
+static int listen_rule_try(struct app *a, unsigned rule, struct tally *t, bool *ret_absent, struct err *e)
 {
 	const struct fwd_rule *r = &a->conf.host_rules.rule[rule];
-	struct app_group *g = &a->group[false][r->proto];
-	struct tally t = { .r = r };
+	const struct app_group *g = &a->group[false][r->proto];
 
+	*t = (struct tally){ .r = r };
 	*ret_absent = false;
 	for (unsigned port = r->first; port <= r->last && !(r->weak && g->bound >= g->share); port++) {
 		int n = app_listener_open(a, rule, (uint16_t)port, *ret_absent);
@@ -217,10 +223,37 @@ int app_listen_rule(struct app *a, unsigned rule, bool *ret_absent, struct err *
 		if (n == -ENODEV || (n < 0 && !r->weak))
 			return listen_fail(r, false, port, n, e);
 		if (n < 0)
-			tally_add(&t, n, port);
+			tally_add(t, n, port);
 	}
-	tally_tell(a, &t);
 	return 0;
+}
+
+/* Other programs have ports here and there. A quarter of all in use: that is somebody like us. */
+static bool crowded(const struct tally *t)
+{
+	for (unsigned i = 0; i < t->kind_cnt; i++)
+		if (t->kind[i].err == -EADDRINUSE)
+			return t->kind[i].cnt * 4 > t->r->last - t->r->first + 1u;
+	return false;
+}
+
+int app_listen_rule(struct app *a, unsigned rule, bool *ret_absent, struct err *e)
+{
+	struct tally t;
+	int r;
+
+	while (!(r = listen_rule_try(a, rule, &t, ret_absent, e)) && crowded(&t) && patience(a))
+		app_listen_rule_close(a, rule);
+	if (!r)
+		tally_tell(a, &t);
+	return r;
+}
+
+void app_listen_rule_close(struct app *a, unsigned rule)
+{
+	for (uint32_t i = 0; i < a->listener_cnt; i++)
+		if (a->listener[i].rule == rule)
+			app_listener_close(a, i);
 }
 
 static int listen_rule_ns(struct app *a, unsigned rule, struct err *e)

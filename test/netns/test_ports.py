@@ -4,6 +4,7 @@ interface or address that comes later. One test per recipe of the reports (C02, 
 import os
 import re
 import socket
+import threading
 import time
 
 import pytest
@@ -282,6 +283,19 @@ def test_all_around_what_is_taken(own_lab):
             assert ask("tcp", lab.peer, L.HST[4], p + 4) == p + 4
     for s in taken:
         s.close()
+
+
+def test_C01_all_while_the_predecessor_ends(own_lab):
+    """Many of the ports are in use, and free a moment later: whoever has them is asked for a little time."""
+    lab, p = own_lab, 20000 + L.port() % 1000
+    taken = [lab.hst.listen("0.0.0.0", p + n) for n in range(3)]
+    timer = threading.Timer(.1, lambda: [s.close() for s in taken])
+    timer.start()
+    with lab.start(*ONLY, "-t", f"~1-{p - 1},~{p + 4}-65535") as i:
+        timer.join()
+        assert i.stderr() == ""
+        with Serve("tcp", i.ct, "0.0.0.0", p):
+            assert ask("tcp", lab.peer, L.HST[4], p) == p
 
 
 def test_all_with_nothing_to_show(own_lab):
