@@ -109,9 +109,9 @@ def test_one_socket_serves_both_families(own_lab, proto):
     """Whatever net.ipv6.bindv6only says."""
     lab, p = own_lab, L.port()
     lab.hst.sysctl("net.ipv6.bindv6only", 1)
-    with lab.start(*ONLY) as i:
+    with lab.start(*ONLY, mode="pid") as i:
         none = fds(i)
-    with lab.start(*ONLY, OPT[proto], str(p)) as i:
+    with lab.start(*ONLY, OPT[proto], str(p), mode="pid") as i:
         assert fds(i) == none + 1
         for fam in (4, 6):
             with Serve(proto, i.ct, L.ANY[fam], p):
