@@ -2,6 +2,7 @@
 # make bench         figures of our program beside reference versions and the bare path, into $(O)/bench; test/bench/README.md explains
 # make bench-stall   many transfers each way: does one of them stall?
 # make bench-fair    round trips beside bulk flows: does anything starve?
+# make bench-start   how long a start takes, beside the reference versions
 # make bench-peek    our program with and without peek offsets: throughput, processor time and system calls for each GB
 # All need root. Variables, for example  make bench BENCH_ROUNDS=1 BENCH_SECS=1 BENCH_ONLY=rr,out4_send BENCH_PROFILES=mtu1500-bbr
 #   BENCH_ROUNDS BENCH_SECS   rounds, and seconds of each run          BENCH_ONLY   names of tests (bench, bench-peek) or sets (bench-stall)
@@ -46,8 +47,12 @@ bench-fair: $(bench_needs) $(O)/bench/nb
 	test/bench/fair --nb $(O)/bench/nb --rounds $(BENCH_ROUNDS) --secs $(BENCH_SECS) --out $(O)/bench/fair $(BENCH_FLAGS) \
 		$$peers $(BENCH_OURS) veth
 
+bench-start: $(bench_needs) $(O)/bench/nb
+	$(Q)peers=$$(test/bench/peers $(BENCH_PEERS) $(BENCH_SUITES)) || exit 1; \
+	test/bench/start --nb $(O)/bench/nb --out $(O)/bench/start $(BENCH_FLAGS) $$peers $(BENCH_OURS)
+
 bench-peek: pasta $(O)/bench/nb
 	$(Q)test/bench/peek --nb $(O)/bench/nb --rounds $(BENCH_ROUNDS) --secs $(BENCH_SECS) --only '$(BENCH_ONLY)' \
 		--out $(O)/bench/peek $(BENCH_FLAGS) ./pasta
 
-.PHONY: bench bench-stall bench-fair bench-peek
+.PHONY: bench bench-stall bench-fair bench-start bench-peek

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A private laboratory in which programs are measured; used by sidebyside, fair, peek and stall.
+"""A private laboratory in which programs are measured; used by sidebyside, fair, start, peek and stall.
 
     peer 10.77.0.3, fd77::3 -- veth -- hst 10.77.0.2, fd77::2 (the program runs here, unprivileged) -- tap -- container
 

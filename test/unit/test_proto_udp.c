@@ -313,9 +313,9 @@ static void test_host_join_limits(void **state)
 
 	r->l2.l2.takes = OFFLOADS;
 	rig_pattern(b, sizeof(b), 0);
-	for (uint32_t i = 0; i < 100; i++)
-		arrive(r, f->h, 8, 5, 0, 0);
+	arrive(r, f->h, 800, 0, 8, 0);
 	ready(r, f, EV_IN);
+	assert_int_equal(r->l2.cnt, 2);
 	for (uint32_t i = 0; i < r->l2.cnt; i++) {
 		assert_true(rig_frame(&r->l2.frames[i]).l4_len <= 8 + 64 * 8);
 		total += rig_frame(&r->l2.frames[i]).l4_len - 8;
@@ -396,16 +396,24 @@ static void test_host_budget(void **state)
 	struct rig *r = *state;
 	struct flow *f = open_flow(r);
 
-	for (uint32_t i = 0; i < 200; i++)
+	for (uint32_t i = 0; i < PROTO_SCRATCH_SLOTS + 8; i++)
 		arrive(r, f->h, 10 + i, i, 0, 0);
 	ready(r, f, EV_IN);
-	assert_int_equal(r->l2.cnt, 128);
+	assert_int_equal(r->l2.cnt, PROTO_SCRATCH_SLOTS);
 	assert_int_equal(r->p.ready_first, flow_idx(&r->flows, f));
+	assert_true(r->p.udp_burst);
+	r->p.udp_burst = false;
 	r->p.ready_first = r->p.ready_last = FLOW_NONE;
 	f->ready = false;
 	udp_more(&r->p, f);
-	assert_int_equal(r->l2.cnt, 200);
+	assert_int_equal(r->l2.cnt, PROTO_SCRATCH_SLOTS + 8);
 	assert_false(f->ready);
+	assert_true(r->p.udp_burst);
+	r->p.udp_burst = false;
+	arrive(r, f->h, 10, 0, 0, 0);			/* a single answer hurries nobody */
+	ready(r, f, EV_IN);
+	assert_int_equal(r->l2.cnt, PROTO_SCRATCH_SLOTS + 9);
+	assert_false(r->p.udp_burst);
 }
 
 static void test_host_foreign(void **state)

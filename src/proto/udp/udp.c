@@ -237,26 +237,23 @@ static bool host_read(struct proto *p, struct flow *f, bool *ret_more)
 	uint32_t tries = 0;
 	int r;
 
-	udp_outs_init(&o, p);
-	for (int round = 0; round < UDP_ROUNDS; round++) {
+	do
 		r = host_recv(p, f->h, d);
-		if (r == -EAGAIN)
-			return true;
-		if (r < 0 && ++tries > UDP_TRIES)
-			return false;
-		for (int i = 0; i < r; i++) {
-			if (!host_is_peer(u, &d[i].to_from)) {
-				env_drop(p->env, DROP_UDP_FOREIGN);
-				continue;
-			}
-			udp_flow_answered(p, f);
-			udp_out_add(&o, f, &f->key.guest, &d[i]);
+	while (r < 0 && r != -EAGAIN && ++tries <= UDP_TRIES);
+	if (r < 0)
+		return r == -EAGAIN;
+	udp_outs_init(&o, p);
+	for (int i = 0; i < r; i++) {
+		if (!host_is_peer(u, &d[i].to_from)) {
+			env_drop(p->env, DROP_UDP_FOREIGN);
+			continue;
 		}
-		udp_out_flush(&o);
-		if (r >= 0 && r < PROTO_SCRATCH_SLOTS)
-			return true;
+		udp_flow_answered(p, f);
+		udp_out_add(&o, f, &f->key.guest, &d[i]);
 	}
-	*ret_more = true;
+	udp_out_flush(&o);
+	*ret_more = r == PROTO_SCRATCH_SLOTS;
+	p->udp_burst |= r > 1;
 	return true;
 }
 
@@ -301,24 +298,22 @@ static bool listen_same(const struct sk_dgram *x, const struct sk_dgram *y)
 void udp_listen(struct proto *p, const struct udp_listener *l, const struct ev_hit *hit)
 {
 	struct sk_dgram d[PROTO_SCRATCH_SLOTS];
+	struct flow *f = NULL;
 	struct udp_outs o;
-	int r = PROTO_SCRATCH_SLOTS;
+	int r;
 
-	udp_outs_init(&o, p);
 	if (hit->mask & (EV_ERR | EV_HUP))
 		udp_err_listener(p, l);
-	for (int round = 0; round < UDP_ROUNDS && r == PROTO_SCRATCH_SLOTS; round++) {
-		struct flow *f = NULL;
-
-		r = host_recv(p, l->h, d);
-		for (int i = 0; i < r; i++) {
-			if (!i || !listen_same(&d[i], &d[i - 1]))
-				f = udp_flow_host(p, l, &d[i]);
-			if (!f)
-				continue;
-			udp_alive(p, udp_body(f), &udp_body(f)->host_cnt);
-			udp_out_add(&o, f, listen_dst(f, &d[i]), &d[i]);
-		}
-		udp_out_flush(&o);
+	r = host_recv(p, l->h, d);
+	udp_outs_init(&o, p);
+	for (int i = 0; i < r; i++) {
+		if (!i || !listen_same(&d[i], &d[i - 1]))
+			f = udp_flow_host(p, l, &d[i]);
+		if (!f)
+			continue;
+		udp_alive(p, udp_body(f), &udp_body(f)->host_cnt);
+		udp_out_add(&o, f, listen_dst(f, &d[i]), &d[i]);
 	}
+	udp_out_flush(&o);
+	p->udp_burst |= r > 1;
 }

@@ -9,7 +9,6 @@
 #include "proto/udp.h"
 
 #define UDP_SEG_MAX	64		/* datagrams of one run: UDP_MAX_SEGMENTS before Linux 6.9 */
-#define UDP_ROUNDS	4		/* receive calls of a flow in one turn */
 #define UDP_ERR_MAX	64		/* error queue entries of a flow in one turn */
 #define UDP_DNS_PORT	53
 #define UDP_DNS		(5 * NS_S)	/* after the answer: as long as a resolver waits before it asks again */
