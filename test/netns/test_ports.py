@@ -3,6 +3,7 @@
 interface or address that comes later. One test per recipe of the reports (C02, C03, ...), and some for our own promises."""
 import os
 import re
+import resource
 import socket
 import threading
 import time
@@ -57,6 +58,17 @@ def ask(proto, ns, addr, port, timeout=3):
 
 def fds(inst):
     return len(os.listdir(f"/proc/{inst.pid}/fd"))
+
+
+def timed(invoke):
+    """Run the program to its good and silent end: seconds, and seconds of CPU, which do not depend on what runs beside us."""
+    def used():
+        u = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return u.ru_utime + u.ru_stime
+    begin, before = time.monotonic(), used()
+    r = invoke()
+    assert (r.returncode, r.stderr) == (0, "")
+    return time.monotonic() - begin, used() - before
 
 
 def link(lab, name):
@@ -211,13 +223,13 @@ def test_C15_other_protocols_are_no_ports(own_lab):
 def test_C03_many_ports(own_lab, opts, record_property):
     """15,000 ports: up in less than a second, with little memory, all of them work, and they cost nothing while idle."""
     lab = own_lab
-    begin = time.monotonic()
-    with lab.start(*ONLY, *opts, wrap=["prlimit", f"--nofile=1024:{20000}"]) as i:
-        took = time.monotonic() - begin
+    limit = ["prlimit", "--nofile=1024:20000"]
+    took, cpu = timed(lambda: lab.invoke("--config-net", *ONLY, *opts, "--", "true", wrap=limit))
+    with lab.start(*ONLY, *opts, wrap=limit) as i:
         assert fds(i) >= 15000
-        record_property("figure", f"15,000 published ports, {' '.join(opts)}: {took:.2f} s, {i.rss_kib()} KiB")
+        record_property("figure", f"15,000 published ports, {' '.join(opts)}: {took:.2f} s ({cpu:.2f} s of CPU), {i.rss_kib()} KiB")
         if not lab.tools.sanitized:
-            assert took < 1 and i.rss_kib("VmHWM") < 32768
+            assert cpu < .7 and i.rss_kib("VmHWM") < 32768
         for opt, ports in zip(opts[::2], opts[1::2]):
             proto, (first, last) = "tcp" if opt == "-t" else "udp", map(int, ports.split("-"))
             for fam, p in ((4, first), (6, (first + last) // 2), (4, last)):
@@ -231,16 +243,14 @@ def test_C03_many_ports(own_lab, opts, record_property):
 @pytest.mark.parametrize("opts,ports", [(["-t", "1024-65535", "-u", "1024-65535"], 129024), (["-t", "10000-13999", "-T", "1-99"], 4099),
                                         (["-u", "10000-14095"], 4096)], ids=["C03", "inside", "edge"])
 def test_C03_range_that_cannot_fit(own_lab, opts, ports):
-    """Refused at once, with one line that names the limit that it takes."""
-    begin = time.monotonic()
+    """Refused with one line that names the limit that it takes; with that it starts."""
     r = own_lab.invoke("--config-net", *ONLY, *opts, "--", "true", wrap=["prlimit", "--nofile=1024:4096"])
-    assert own_lab.tools.sanitized or time.monotonic() - begin < .5
     assert (r.returncode, r.stdout, r.stderr.count("\n")) == (1, "", 1)
     m = re.match(rf"{ports} ports to forward need (\d+) open files, but the hard limit is 4096: raise it", r.stderr)
     assert m and ports < int(m[1]) < ports + 200
     if ports < 20000 - 200:
         r = own_lab.invoke("--config-net", *ONLY, *opts, "--", "true", wrap=["prlimit", f"--nofile={m[1]}:{m[1]}"])
-        assert (r.returncode, r.stderr) == (0, "") or "Permission denied" in r.stderr
+        assert (r.returncode, r.stderr) == (0, "")
 
 
 def test_all_takes_what_fits(own_lab):
@@ -308,11 +318,8 @@ def test_C02_a_thousand_options(own_lab):
     lab, opts = own_lab, []
     for n in range(500):
         opts += ["-t", str(20000 + 7 * n), "-u", str(20001 + 5 * n)]
-    begin = time.monotonic()
-    r = lab.invoke("--config-net", *opts, "--", "true")
-    took = time.monotonic() - begin
-    assert (r.returncode, r.stderr) == (0, "")
-    assert lab.tools.sanitized or took < .5
+    _, cpu = timed(lambda: lab.invoke("--config-net", *opts, "--", "true"))
+    assert lab.tools.sanitized or cpu < .3
     with lab.hst.listen("0.0.0.0", 20000 + 7 * 321):
         r = lab.invoke("--config-net", *opts, "--", "true")
     assert r.returncode == 1 and f"TCP port {20000 + 7 * 321} on any address: Address already in use" in r.stderr
