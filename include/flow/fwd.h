@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/addr.h"
+#include "flow/fwd_dns.h"
 
 #define FWD_MORE_MAX	16
 
@@ -33,7 +34,8 @@ struct fwd_family_set {			/* one family's addresses; unset address: none */
 	struct inaddr host_loopback;	/* guest address that stands for the host's loopback (NAT-3) */
 	struct inaddr host_guest;	/* guest address that stands for the host's own copy of `guest` (--map-guest-addr) */
 	struct inaddr dns_match;	/* guest address whose ports 53 and 853 go to dns_host */
-	struct inaddr dns_host;
+	struct inaddr dns_host;		/* the first one of `dns` */
+	struct fwd_dns dns;		/* all resolvers, of this family before those of the other; empty: dns_host alone */
 	struct inaddr outbound;		/* source address of host sockets (-o) */
 	uint32_t scope;			/* host interface of link-local targets */
 };
