@@ -41,6 +41,7 @@ struct proto {
 	uint32_t ready_first, ready_last;	/* flows that gave up the turn with work left (path); FLOW_NONE: none */
 	bool udp_burst;				/* the guest got several datagrams at once: its turn now (app) */
 	bool flow_gone;				/* a flow or descriptor became free: paused listeners may go on */
+	uint32_t dns_cnt;			/* counts the use of resolvers behind the forwarding address */
 	uint32_t evict_at;			/* where the search for a flow to give up goes on */
 	uint32_t icmp_tokens;			/* errors that we may make up now, as of icmp_at */
 	ns_t icmp_at;
