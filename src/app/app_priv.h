@@ -12,6 +12,7 @@
 #include "conf/conf.h"
 #include "ev/ev.h"
 #include "host/nl.h"
+#include "host/resolv.h"
 #include "host/sk.h"
 #include "host/splice.h"
 #include "l2/pcap.h"
@@ -92,6 +93,9 @@ struct app {
 
 	struct box_ns ns;
 	struct box_watch watch;
+	struct resolv_watch resolv;
+	ns_t resolv_look_at;		/* next look at what can't be watched, NS_NEVER: it can be */
+	uint32_t dns_cnt;		/* uses of resolvers, as of the last look */
 	struct box_daemon daemon;
 	struct box_notes notes;
 	int signal_fd, pid_fd;
@@ -142,8 +146,16 @@ ns_t app_clock(void);
 /* The first two numbers in a file of /proc: how many there are */
 int app_proc_numbers(const char *path, unsigned *ret_a, unsigned *ret_b);
 
+/* --- dns.c --- */
+/* Resolvers of the forwarding addresses, from options and the host's file, and the watch of that */
+int app_dns_init(struct app *a, struct err *e);
+/* The file may have changed */
+void app_dns_event(struct app *a, const struct ev_hit *hit);
+/* After a turn, where the file can't be watched: look at it if the guest has asked */
+void app_dns_look(struct app *a);
+
 /* --- fwd.c --- */
-/* Addresses of both families from options, the host's network and its resolvers */
+/* Addresses of both families from options and the host's network */
 int app_fwd_init(struct app *a, struct err *e);
 void app_listen_event(struct app *a, const struct ev_hit *hit);
 /* Accept again where that was given up */

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Addresses of this instance, from options, the host's network, its resolvers,
- * and what comes in at published ports. Listening sockets that run out of flows
+ * Addresses of this instance, from options and the host's network, and what
+ * comes in at published ports. Listening sockets that run out of flows
  * or descriptors, or whose guest does not keep up with answering, pause, and go
  * on when one is free: no connection waits in vain, none spins.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "app_priv.h"
-#include "host/resolv.h"
 
 /* The guest gets all addresses of the interface: to it, none of them is a peer's */
 static void copied_addresses(const struct nl_template *t, struct fwd_family_set *s)
@@ -57,28 +55,8 @@ static void family_addresses(struct app *a, enum fwd_family fam)
 	s->scope = t->link.ifindex;
 }
 
-/* The first resolver of a family is where forwarded queries go (DNS-2); one on the host's loopback is reached through the
- * alias, which then also is the forwarding address (DNS-3)
- */
-static void family_resolver(struct app *a, enum fwd_family fam, const struct inaddr *server, unsigned cnt)
-{
-	struct fwd_family_set *s = &a->fwd.f[fam];
-
-	if (!s->on || !cnt)
-		return;
-	if (inaddr_is_unset(&s->dns_host))
-		s->dns_host = server[0];
-	for (unsigned i = 0; i < cnt; i++)
-		if ((inaddr_is_loopback(&server[i]) || inaddr_eq(&server[i], &s->host_loopback)) &&
-		    inaddr_is_unset(&s->dns_match))
-			s->dns_match = s->host_loopback;
-}
-
 int app_fwd_init(struct app *a, struct err *e)
 {
-	struct resolv r = { .v4_cnt = 0 };
-	struct err ignored;
-
 	a->fwd.tcp_on = !a->conf.no_tcp;
 	a->fwd.udp_on = !a->conf.no_udp;
 	a->fwd.icmp_on = !a->conf.no_icmp;
@@ -86,13 +64,6 @@ int app_fwd_init(struct app *a, struct err *e)
 		family_addresses(a, (enum fwd_family)f);
 	if (!a->fwd.f[FWD_V4].on && !a->fwd.f[FWD_V6].on)
 		return err_set(e, -EAFNOSUPPORT, "Neither IPv4 nor IPv6 can be used: check -4 and -6, and the kernel's IPv6");
-	if (a->conf.no_dns)
-		return 0;
-	/* DNS that can't be read is no reason not to start */
-	if (resolv_read(AT_FDCWD, "/etc/resolv.conf", &r, &ignored))
-		app_log(&a->log, APP_WARN, "%s", ignored.text);
-	family_resolver(a, FWD_V4, r.v4, r.v4_cnt);
-	family_resolver(a, FWD_V6, r.v6, r.v6_cnt);
 	return 0;
 }
 

@@ -370,6 +370,8 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 	if (!r)
 		r = watches_init(a, e);		/* the directory to watch may be open to the caller only */
 	if (!r)
+		r = app_dns_init(a, e);		/* behind the watch of the namespace: there may be one left only */
+	if (!r)
 		r = box_bounds_drop(e);
 	for (int f = 0; f < FWD_FAMILIES; f++)
 		nl_template_free(&a->tmpl[f]);	/* addresses and routes: up to megabytes */

@@ -108,6 +108,7 @@ static void (*const routes[EV_KIND_CNT])(struct app *, const struct ev_hit *) = 
 	[EV_KIND_CHILD]	 = on_child,
 	[EV_KIND_SIGNAL] = on_signal,
 	[EV_KIND_MONITOR] = app_late_event,
+	[EV_KIND_RESOLV] = app_dns_event,
 };
 
 /* What we serve has ended: is everything that was accepted on its way out? */
@@ -180,6 +181,7 @@ void app_loop(struct app *a)
 		advertise(a);
 		splice_tick(&a->splice, a->env.now);
 		app_listen_resume(a);
+		app_dns_look(a);
 		if (a->trace.on)
 			app_log_trace(a);
 		if (a->end == APP_END_DRAIN)

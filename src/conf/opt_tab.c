@@ -121,8 +121,8 @@ const struct conf_opt conf_opt_tab[] = {
 	  .help = "Pass queries sent to this address to --dns-host" },
 	{ "dns-host", .arg = "ADDR", .modes = CONF_IN_PASTA, .set = conf_set_family_addr, CONF_FAMILY_AT(dns_host),
 	  .loopback = CONF_LOOPBACK_ALLOWED,
-	  .help = "Resolver for --dns-forward, default: the first of\n"
-		  "/etc/resolv.conf" },
+	  .help = "Resolver for --dns-forward, default: those of\n"
+		  "/etc/resolv.conf, as it is at the time" },
 	{ "search", 'S', "LIST", .modes = CONF_IN_PASTA, .set = conf_set_search,
 	  .help = "Search domains, space-separated, or none\n"
 		  "default: /etc/resolv.conf" },
