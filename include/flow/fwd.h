@@ -32,7 +32,10 @@ struct fwd_family_set {			/* one family's addresses; unset address: none */
 	struct inaddr gateway;		/* the guest's router */
 	struct inaddr ours;		/* our own address on the link: IPv4 gateway, IPv6 link-local (CFG-4) */
 	struct inaddr host_loopback;	/* guest address that stands for the host's loopback (NAT-3) */
-	struct inaddr host_guest;	/* guest address that stands for the host's own copy of `guest` (--map-guest-addr) */
+	struct inaddr host_guest;	/* guest address that stands for host_own (--map-guest-addr) */
+	struct inaddr host_own;		/* the host's own address: `guest`, unless that was given and is not the host's */
+	struct inaddr shared[FWD_MORE_MAX + 1];	/* host's and guest's: to the host where nobody listens (--host-own-addr) */
+	unsigned shared_cnt;
 	struct inaddr dns_match;	/* guest address whose ports 53 and 853 go to dns_host */
 	struct inaddr dns_host;		/* the first one of `dns` */
 	struct fwd_dns dns;		/* all resolvers, of this family before those of the other; empty: dns_host alone */
@@ -54,6 +57,8 @@ int fwd_from_host(const struct fwd *w, const struct inaddr *peer, struct inaddr 
 int fwd_guest_addr(const struct fwd *w, const struct inaddr *src, struct inaddr *ret);
 /* One of the guest's own addresses, as far as we know them */
 bool fwd_is_guest(const struct fwd *w, const struct inaddr *a);
+/* Of both the host and the guest, and to be reached at the host if the guest has no listener there */
+bool fwd_is_shared(const struct fwd *w, const struct inaddr *a);
 /* Note a source address of a valid guest packet (L2-30, L2-31) */
 void fwd_seen(struct fwd *w, const struct inaddr *src);
 

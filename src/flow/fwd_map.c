@@ -43,8 +43,8 @@ struct inaddr fwd_to_host(const struct fwd *w, const struct inaddr *dst, uint16_
 		return s->dns_host;
 	if (fwd_is(&s->host_loopback, dst))
 		return fwd_loopback(family);
-	if (fwd_is(&s->host_guest, dst) && !inaddr_is_unset(&s->guest))
-		return s->guest;
+	if (fwd_is(&s->host_guest, dst) && !inaddr_is_unset(&s->host_own))
+		return s->host_own;
 	return *dst;
 }
 
@@ -56,6 +56,16 @@ bool fwd_is_guest(const struct fwd *w, const struct inaddr *a)
 		if (inaddr_eq(&s->more[i], a))
 			return true;
 	return fwd_is(&s->guest, a) || fwd_is(&s->seen, a) || fwd_is(&s->seen_ll, a);
+}
+
+bool fwd_is_shared(const struct fwd *w, const struct inaddr *a)
+{
+	const struct fwd_family_set *s = &w->f[fwd_family_of(a)];
+
+	for (unsigned i = 0; i < s->shared_cnt; i++)
+		if (inaddr_eq(&s->shared[i], a))
+			return true;
+	return false;
 }
 
 int fwd_from_host(const struct fwd *w, const struct inaddr *peer, struct inaddr *ret)
