@@ -121,6 +121,7 @@ struct conf {
 	struct conf_family f[FWD_FAMILIES];
 	unsigned netmask_len;		/* -n in bits, 0: not given. Already applied to -a; else for the template's address */
 	bool no_map_gw;			/* no default for host_loopback */
+	bool host_own_addr;		/* addresses that both have lead to the host where the guest has no listener */
 	bool no_dns;			/* -D none */
 	struct conf_text search[CONF_SEARCH_MAX];
 	unsigned search_cnt;

@@ -106,4 +106,17 @@ int nl_monitor_open(struct err *e);
 /* Until the next change */
 void nl_monitor_drain(int fd);
 
+/* Addresses of one family that packets of the namespace itself leave for, although it has them too */
+struct nl_share {
+	bool v6;
+	const char *ifname;
+	uint32_t ifindex;
+	struct inaddr gw;		/* whom the interface hands them to */
+	const struct inaddr *addr;
+	unsigned cnt;
+};
+
+/* The interface is up and has the addresses. 0, or negative errno with words in E. */
+int nl_ns_share(struct nl *nl, const struct nl_share *s, struct err *e);
+
 #endif

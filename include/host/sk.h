@@ -32,10 +32,15 @@ struct sk_host {
 	struct sk_slot *slot;		/* by descriptor, mapped, touched on use */
 	uint32_t slot_cnt;
 	uint8_t *skip_buf;		/* what a peek without SO_PEEK_OFF reads over again */
+	int guest_fd;			/* sock_diag(7) in the guest's namespace, valid if guest_ifindex is not 0 */
+	uint32_t guest_ifindex;
 };
 
 /* 0 or negative errno. Raises the soft limit of descriptors to the hard one. */
 int sk_host_open(struct sk_host *s, struct ev *ev, const struct sk_host_settings *set, struct err *e);
+
+/* In the guest's namespace, whose interface towards us has the index IFINDEX: get guest_has() ready. 0 or negative errno. */
+int sk_host_guest_open(struct sk_host *s, uint32_t ifindex, struct err *e);
 
 enum sk_proto { SK_TCP, SK_UDP };
 

@@ -218,6 +218,24 @@ static void link_expects_no_ra(const char *ifname)
 	}
 }
 
+/* --host-own-addr, inside the namespace */
+static int own_addr_init(struct app *a, struct nl *nl, uint32_t ifindex, struct err *e)
+{
+	int r = sk_host_guest_open(&a->sk, ifindex, e);
+
+	for (int f = 0; f < FWD_FAMILIES && !r; f++) {
+		const struct fwd_family_set *s = &a->fwd.f[f];
+		const struct nl_share share = {
+			.v6 = f == FWD_V6, .ifname = a->tap.name, .ifindex = ifindex, .gw = s->gateway,
+			.addr = s->shared, .cnt = s->shared_cnt,
+		};
+
+		if (f == FWD_V4 ? a->ns_done.v4_on : a->ns_done.v6_on)
+			r = nl_ns_share(nl, &share, e);
+	}
+	return r;
+}
+
 /* Inside the namespace */
 static int link_init(void *arg)
 {
@@ -247,6 +265,8 @@ static int link_init(void *arg)
 		ns_family(a, FWD_V6, &nc.v6);
 		link_expects_no_ra(nc.ifname);
 		r = nl_ns_configure(nl, &nc, &a->ns_done, &a->warns, l->e);
+		if (!r && c->host_own_addr)
+			r = own_addr_init(a, nl, a->ns_done.link.ifindex, l->e);
 	}
 	if (!r)
 		r = nl_links_get(nl, &links, l->e);

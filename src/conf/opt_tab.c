@@ -112,6 +112,11 @@ const struct conf_opt conf_opt_tab[] = {
 	{ "map-guest-addr", .arg = "ADDR", .modes = CONF_IN_PASTA, .set = conf_set_alias, CONF_FAMILY_AT(host_guest),
 	  .help = "Address that stands for the host's own address,\n"
 		  "one for each of IPv4 and IPv6, or none (default)" },
+	{ "host-own-addr", .modes = CONF_IN_PASTA, .set = conf_set_flag, CONF_AT(host_own_addr),
+	  .help = "With --config-net: an address that the namespace\n"
+		  "shares with the host leads to the host, where no\n"
+		  "socket of the namespace has the port. Services on\n"
+		  "the host's loopback stay closed" },
 
 	{ "dns", 'D', "ADDR", .modes = CONF_IN_PASTA, .set = conf_set_dns, .loopback = CONF_LOOPBACK_ALLOWED,
 	  .help = "Resolver to advertise, up to three for each of\n"

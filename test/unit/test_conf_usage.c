@@ -50,7 +50,8 @@ static void test_each_working_option_is_shown(void **state)
 		"userns", "netns-only", "no-netns-quit", "config-net", "no-copy-routes", "no-copy-addrs", "ns-ifname",
 		"ns-mac-addr", "mac-addr", "mtu", "hostname", "interface", "address", "netmask", "gateway", "ipv4-only",
 		"ipv6-only", "outbound", "outbound-if4", "outbound-if6", "map-host-loopback", "no-map-gw",
-		"map-guest-addr", "dns", "dns-forward", "dns-host", "search", "no-tcp", "no-udp", "no-icmp", "no-ndp",
+		"map-guest-addr", "host-own-addr", "dns", "dns-forward", "dns-host", "search", "no-tcp", "no-udp",
+		"no-icmp", "no-ndp",
 		"no-ra", "no-dhcp", "no-dhcpv6", "tcp-ports", "udp-ports", "tcp-ns", "udp-ns", "freebind",
 		"host-lo-to-ns-lo", "no-splice",
 	};
