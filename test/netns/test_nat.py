@@ -4,12 +4,11 @@ ports; what stays closed; resolvers. Every recipe that concerns addresses has it
 import contextlib
 import re
 import socket
-import struct
 
 import pytest
 
 import lab as L
-from nsnet import Ns, Task, UdpServer, checksum, hello, recv_bulk, refused, send_bulk, until
+from nsnet import Task, UdpServer, checksum, recv_bulk, refused, send_bulk, until
 from test_addr import MAPPED, ask, servers, udp_ask
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
@@ -64,6 +63,15 @@ def closed(ns, addr, port):
         except ConnectionRefusedError:
             return True
     return False
+
+
+LO_ALIAS = {4: "169.254.1.3", 6: "fd99::3"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def strangers(lab):
+    """Another machine of the network has what we use as aliases: who gets there, by mistake, is refused at once."""
+    lab.batch(lab.peer, *(f"addr add {a[f]}/{bits} dev lo" for a in (MAPPED, LO_ALIAS) for f, bits in ((4, 32), (6, 128))))
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +151,249 @@ def test_B01_much_data_to_the_host(lab, own, fam):
             assert recv_bulk(s, size) == (size, checksum(size, 2))
             task.result()
     assert not srv.errors
+
+
+# -- the same by other ways
+
+@contextlib.contextmanager
+def resolver(ns, addr, names):
+    """dnsmasq on port 53 of one address."""
+    srv = ns.spawn("dnsmasq", "--keep-in-foreground", "--no-resolv", "--no-hosts", "--conf-file=/dev/null", "--pid-file=", "--user=root",
+                   "--bind-interfaces", f"--listen-address={addr}", *(f"--address=/{n}/{a}" for n, a in names))
+    try:
+        until("dnsmasq answers", lambda: lookup(ns, addr, names[0][0], names[0][1]))
+        yield
+    finally:
+        srv.kill()
+        srv.wait()
+
+
+def lookup(ns, server, name, addr, *opts):
+    kind = "AAAA" if ":" in addr else "A"
+    return addr in ns.lab.out(*ns.prefix, "dig", "+short", "+tries=1", "+time=2", *opts, f"@{server}", name, kind).split()
+
+
+@FAM
+def test_B02_resolver_on_the_shared_address(lab, own, fam):
+    """The host's resolv.conf names the host's own address: from inside it answers there, over UDP and TCP."""
+    with resolver(lab.hst, L.HST[fam], [("a.test", L.FAR[fam])]):
+        for opt in ("+notcp", "+tcp"):
+            assert lookup(own.ct, L.HST[fam], "a.test", L.FAR[fam], opt), opt
+
+
+@FAM
+def test_B03_name_of_the_host(lab, own, fam):
+    """A resolver of the network gives the host's own address for its name."""
+    p = L.port()
+    with resolver(lab.peer, L.PEER[fam], [("host.test", L.HST[fam])]), service(lab.hst, L.ANY[fam], p, "host"):
+        assert lookup(own.ct, L.PEER[fam], "host.test", L.HST[fam])
+        assert both(own.ct, L.HST[fam], p) == ("host", "host")
+
+
+@FAM
+def test_B04_port_of_another_instance(lab, own, fam):
+    """What another instance publishes on the host is reached by the host's own address and by the mapped one."""
+    p = L.port()
+    with lab.start("-t", str(p), "-u", str(p)) as a, service(a.ct, L.ANY[fam], p, "other"), \
+            lab.start("--map-guest-addr", MAPPED[4], "--map-guest-addr", MAPPED[6], mode="pid") as b:
+        assert both(own.ct, L.HST[fam], p) == ("other", "other")
+        assert both(b.ct, MAPPED[fam], p) == ("other", "other")
+
+
+ACTIVATED = """
+import socket
+srv = socket.socket(fileno=0)
+while True:
+    s, _ = srv.accept()
+    s.sendall(b"activated\\n")
+    s.close()
+"""
+
+
+@FAM
+def test_B05_socket_activated_service(lab, fam):
+    """A listener that one process opened and another one serves, on port 443: by host address and by mapped address."""
+    srv = lab.hst.listen(L.ANY[fam], 443)
+    srv.setblocking(True)
+    proc = lab.spawn("/usr/bin/python3", "-c", ACTIVATED, stdin=srv)
+    srv.close()
+    try:
+        with lab.start("--host-own-addr", "--map-guest-addr", MAPPED[4], "--map-guest-addr", MAPPED[6]) as i:
+            assert ask(i.ct, L.HST[fam], 443) == "activated"
+            assert ask(i.ct, MAPPED[fam], 443) == "activated"
+    finally:
+        proc.kill()
+        proc.wait()
+
+
+INNER = {4: ("10.89.0.1", "10.89.0.2", 24), 6: ("fd89::1", "fd89::2", 64)}
+
+
+@FAM
+@pytest.mark.parametrize("masquerade", [True, False], ids=["masquerade", "routed"])
+def test_B06_from_behind_a_bridge(own_lab, fam, masquerade):
+    """A bridge with a second namespace inside: the host by its mapped address, and by its own one."""
+    lab, p = own_lab, L.port()
+    name = lab.hst.name + "i"
+    with lab.start("--host-own-addr", "--map-guest-addr", MAPPED[4], "--map-guest-addr", MAPPED[6]) as i:
+        inner = lab.netns(name, "inner")
+        here, there, bits = INNER[fam]
+        nodad = " nodad" if fam == 6 else ""
+        lab.batch(i.ct, "link add br0 type bridge", f"link add b0 type veth peer name eth0 netns {name}", "link set b0 master br0 up",
+                  f"addr add {here}/{bits} dev br0{nodad}", "link set br0 up")
+        lab.batch(inner, f"addr add {there}/{bits} dev eth0{nodad}", "link set eth0 up", f"-{fam} route add default via {here}")
+        i.ct.sysctl("net.ipv4.ip_forward" if fam == 4 else "net.ipv6.conf.all.forwarding", 1)
+        if masquerade:
+            i.ct.run("nft", "-f", "-", input="table inet b06 { chain post { type nat hook postrouting priority 100; "
+                     f'iifname "br0" oifname "{i.tap}" masquerade; }}; }}')
+        until("the bridge forwards", lambda: inner.run("ping", "-n", "-c1", "-W1", here, check=False).returncode == 0)
+        try:
+            with service(lab.hst, L.HST[fam], p, "host"):
+                assert both(inner, MAPPED[fam], p) == ("host", "host")
+                assert both(inner, L.HST[fam], p) == ("host", "host")
+        finally:
+            inner.close()
+
+
+# -- what stays closed
+
+def index(ns, dev):
+    return ns.call(lambda: socket.if_nametoindex(dev))
+
+
+def linklocal(ns, dev):
+    return re.search(r"inet6 (fe80::[0-9a-f:]+)/", ns.lab.out(*ns.prefix, "ip", "-6", "addr", "show", "dev", dev)).group(1)
+
+
+PODMAN = ["--dns-forward", "169.254.1.1", "--no-map-gw", "--quiet", "--map-guest-addr", "169.254.1.2"]
+
+
+@FAM
+def test_B07_host_loopback_is_closed(lab, fam):
+    """With Podman's options no address leads to a service on the host's loopback; --map-host-loopback opens it, by that address."""
+    p = L.port()
+    with servers(lab.hst, L.LO[fam], p), lab.start(*PODMAN, mode="path") as i:
+        addrs = [L.HST[fam], L.HST2[fam], L.LO[fam], L.GW[fam]] + \
+            (["169.254.1.1", "169.254.1.2", "127.0.0.5"] if fam == 4 else [f"{a}%{index(i.ct, i.tap)}" for a in (linklocal(lab.hst, "up0"), "fe80::1")])
+        for addr in addrs:
+            assert ask(i.ct, addr, p, .7) is None, addr
+            assert udp_ask(i.ct, addr, p, timeout=.3) is None, addr
+    with servers(lab.hst, L.LO[fam], p), lab.start(*PODMAN, "--map-host-loopback", "169.254.1.3", "--map-host-loopback", "fd99::3") as i:
+        alias = {4: "169.254.1.3", 6: "fd99::3"}[fam]
+        assert ask(i.ct, alias, p) == f"hello {L.LO[fam]}" and udp_ask(i.ct, alias, p) == b"ask"
+        assert ask(i.ct, L.GW[fam], p, 1) is None
+
+
+# options, and which of the namespace's addresses then lead to a service on the host's loopback
+TO_LOOPBACK = [
+    ([], {"gateway"}),
+    (["--no-map-gw"], set()),
+    (["--map-host-loopback", "none"], set()),
+    (["-T", "PORT", "-U", "PORT"], {"gateway", "loopback"}),
+    (["--no-map-gw", "-T", "PORT", "-U", "PORT"], {"loopback"}),
+    (["--map-host-loopback", "none", "-T", "none", "-U", "none"], set()),
+    (["--no-map-gw", "--map-guest-addr", MAPPED[4], "--map-guest-addr", MAPPED[6]], set()),
+    (["--no-map-gw", "--host-own-addr"], set()),
+    (["--no-map-gw", "--map-host-loopback", LO_ALIAS[4], "--map-host-loopback", LO_ALIAS[6]], {"alias"}),
+    (["--map-host-loopback", LO_ALIAS[4], "--map-host-loopback", LO_ALIAS[6]], {"alias"}),
+    # several: the last one of a family, and "none" is for both families
+    (["--map-host-loopback", L.FAR[4], "--map-host-loopback", LO_ALIAS[4], "--map-host-loopback", LO_ALIAS[6]], {"alias"}),
+    (["--map-host-loopback", LO_ALIAS[4], "--map-host-loopback", LO_ALIAS[6], "--map-host-loopback", "none"], set()),
+    (["--map-host-loopback", "none", "--map-host-loopback", LO_ALIAS[4], "--map-host-loopback", LO_ALIAS[6]], {"alias"}),
+]
+
+
+@pytest.mark.parametrize("opts,leads", TO_LOOPBACK, ids=[" ".join(o).replace("--", "") or "defaults" for o, _ in TO_LOOPBACK])
+def test_B11_ways_to_the_host_loopback(lab, opts, leads):
+    p = L.port()
+    with lab.start(*(str(p) if o == "PORT" else o for o in opts)) as i:
+        for fam in (4, 6):
+            ways = {"gateway": L.GW[fam], "loopback": L.LO[fam], "own": L.HST[fam], "alias": LO_ALIAS[fam], "guest": MAPPED[fam]}
+            with servers(lab.hst, L.LO[fam], p):
+                for name, addr in ways.items():
+                    opens = name in leads
+                    assert (ask(i.ct, addr, p, 5 if opens else .5) == f"hello {L.LO[fam]}") == opens, name
+                    assert (udp_ask(i.ct, addr, p, timeout=5 if opens else .2) == b"ask") == opens, name
+
+
+@FAM
+@pytest.mark.parametrize("opt", ["map-host-loopback", "map-guest-addr"])
+def test_alias_refuses_and_pings(lab, fam, opt):
+    """Behind an alias a closed port is refused at once, in the alias's name, and ping is answered."""
+    with lab.start("--no-map-gw", f"--{opt}", MAPPED[4], f"--{opt}", MAPPED[6]) as i:
+        assert closed(i.ct, MAPPED[fam], L.port())
+        r = i.ct.run("ping", "-n", "-c1", "-W5", MAPPED[fam])
+        assert " 0% packet loss" in r.stdout and f"from {MAPPED[fam]}" in r.stdout
+
+
+# -- given addresses, link-local ones
+
+def test_A18_given_address_and_aliases(lab):
+    """Addresses that are not the host's: the default route, the resolver and the host's own address by its alias."""
+    p = L.port()
+    with resolver(lab.peer, L.PEER[4], [("a.test", L.FAR[4])]), service(lab.hst, L.HST[4], p, "host"), \
+            lab.start("-a", "10.0.2.0", "-n", "24", "-g", "10.0.2.2", "--dns-forward", "10.0.2.3", "--dns-host", L.PEER[4], "-m", "1500",
+                      "--no-ndp", "--no-dhcp", "--no-dhcpv6", "--map-guest-addr", MAPPED[4], "--host-own-addr") as i:
+        assert "default via 10.0.2.2" in lab.out(*i.ct.prefix, "ip", "route")
+        for opt in ("+notcp", "+tcp"):
+            assert lookup(i.ct, "10.0.2.3", "a.test", L.FAR[4], opt), opt
+        assert both(i.ct, MAPPED[4], p) == ("host", "host")
+        assert both(i.ct, L.HST[4], p) == ("host", "host")  # not shared now: by its own address as well
+        assert closed(i.ct, "10.0.2.0", p)
+
+
+@pytest.mark.parametrize("bound", ["any", "own"])
+def test_host_by_its_link_local_address(lab, own, bound):
+    """NAT-8: the namespace has a link-local address of its own, so the host's is reached by it."""
+    p, addr = L.port(), linklocal(lab.hst, "up0")
+    tcp, udp = lab.hst.sock(socket.AF_INET6, socket.SOCK_STREAM), lab.hst.sock(socket.AF_INET6, socket.SOCK_DGRAM)
+    for s in (tcp, udp):
+        s.bind((addr, p, 0, index(lab.hst, "up0")) if bound == "own" else ("::", p))
+    tcp.listen()
+    with UdpServer(udp):
+        assert udp_ask(own.ct, f"{addr}%{index(own.ct, own.tap)}", p) == b"ask"
+    with own.ct.connect(f"{addr}%{index(own.ct, own.tap)}", p) as s:
+        t, peer = tcp.accept()
+        t.sendall(b"host")
+        assert s.recv(9) == b"host" and peer[0].split("%")[0] == addr
+        t.close()
+    tcp.close()
+
+
+def test_link_local_neighbour(lab, own):
+    p, addr = L.port(), linklocal(lab.peer, "e0")
+    tcp, udp = lab.peer.sock(socket.AF_INET6, socket.SOCK_STREAM), lab.peer.sock(socket.AF_INET6, socket.SOCK_DGRAM)
+    for s in (tcp, udp):
+        s.bind((addr, p, 0, index(lab.peer, "e0")))
+    tcp.listen()
+    with UdpServer(udp):
+        assert udp_ask(own.ct, f"{addr}%{index(own.ct, own.tap)}", p) == b"ask"
+    own.ct.connect(f"{addr}%{index(own.ct, own.tap)}", p).close()
+    tcp.close()
+
+
+# -- back in by a published port
+
+@FAM
+def test_hairpin(lab, fam):
+    """From the namespace to a port that it has published itself: by each address that leads to the host."""
+    p, q = L.port(), L.port()
+    with lab.start("-t", f"{p}:{q}", "-u", f"{p}:{q}", "--host-own-addr", "--map-guest-addr", MAPPED[4],
+                   "--map-guest-addr", MAPPED[6]) as i:
+        for addr in (L.HST[fam], L.HST2[fam], MAPPED[fam], L.GW[fam]):
+            assert ask(i.ct, addr, p) is None  # nobody is there, and no loop either
+        with service(i.ct, L.ANY[fam], q, "inside"):
+            for addr in (L.HST[fam], MAPPED[fam], L.GW[fam]):
+                assert both(i.ct, addr, p) == ("inside", "inside"), addr
+            assert both(lab.peer, L.HST[fam], p) == ("inside", "inside")
+
+
+@FAM
+def test_published_port_does_not_lead_to_the_host(lab, fam):
+    """--host-own-addr is for what the namespace's programs send: a port published to one without a service stays closed, though
+    the host has a service on that number."""
+    p, q = L.port(), L.port()
+    with lab.start("-t", f"{p}:{q}", "-u", f"{p}:{q}", "--host-own-addr") as i, service(lab.hst, L.HST[fam], q, "host"):
+        for ns, addr in ((lab.peer, L.HST[fam]), (lab.hst, L.HST[fam]), (lab.hst, L.LO[fam])):
+            assert both(ns, addr, p, .3) == (None, None)
+        assert both(i.ct, L.HST[fam], q) == ("host", "host")
