@@ -2,7 +2,9 @@
 """Address translation by the recipes of the problem reports: the host by its own address, by its aliases, through published
 ports; what stays closed; resolvers. Every recipe that concerns addresses has its id in a test's name."""
 import contextlib
+import os
 import re
+import signal
 import socket
 
 import pytest
@@ -151,6 +153,41 @@ def test_B01_much_data_to_the_host(lab, own, fam):
             assert recv_bulk(s, size) == (size, checksum(size, 2))
             task.result()
     assert not srv.errors
+
+
+@pytest.mark.parametrize("mode", L.MODES)
+def test_B01_every_way_to_start(lab, mode):
+    p = L.port()
+    with lab.start("--host-own-addr", mode=mode, mtu=1500) as i:
+        for fam in (4, 6):
+            with service(lab.hst, L.ANY[fam], p, "host"):
+                assert both(i.ct, L.HST[fam], p) == ("host", "host")
+            with service(i.ct, L.ANY[fam], p, "namespace"):
+                assert both(i.ct, L.HST[fam], p) == ("namespace", "namespace")
+
+
+def test_B01_again_in_the_same_namespace(lab):
+    """An instance that was killed leaves nothing behind that is in the way: not of the namespace, not of the next one."""
+    p = L.port()
+    opts = ["--config-net", "--host-own-addr", "-q", "-t", "none", "-u", "none", "-T", "none", "-U", "none"]
+    with lab.start("--host-own-addr", mode="pid") as i:
+        i.signal(signal.SIGKILL)
+        i.gone(5)
+        until("the device is gone", lambda: i.tap not in lab.out(*i.ct.prefix, "ip", "link"))
+        i.ct.run("ip", "addr", "add", L.HST[4] + "/32", "dev", "lo")
+        with service(i.ct, L.ANY[4], p, "namespace"):
+            assert both(i.ct, L.HST[4], p) == ("namespace", "namespace")
+        i.ct.run("ip", "addr", "del", L.HST[4] + "/32", "dev", "lo")
+        pidfile = lab.file("pid")
+        assert lab.invoke(*opts, "-P", pidfile, str(i.hold.pid)).returncode == 0
+        with open(pidfile) as f:
+            pid = int(f.read())
+        try:
+            for fam in (4, 6):
+                with service(lab.hst, L.ANY[fam], p, "host"):
+                    assert both(i.ct, L.HST[fam], p) == ("host", "host")
+        finally:
+            os.kill(pid, signal.SIGKILL)
 
 
 # -- the same by other ways
@@ -375,7 +412,7 @@ def test_link_local_neighbour(lab, own):
 # -- back in by a published port
 
 @FAM
-def test_hairpin(lab, fam):
+def test_B05_hairpin(lab, fam):
     """From the namespace to a port that it has published itself: by each address that leads to the host."""
     p, q = L.port(), L.port()
     with lab.start("-t", f"{p}:{q}", "-u", f"{p}:{q}", "--host-own-addr", "--map-guest-addr", MAPPED[4],
@@ -397,3 +434,13 @@ def test_published_port_does_not_lead_to_the_host(lab, fam):
         for ns, addr in ((lab.peer, L.HST[fam]), (lab.hst, L.HST[fam]), (lab.hst, L.LO[fam])):
             assert both(ns, addr, p, .3) == (None, None)
         assert both(i.ct, L.HST[fam], q) == ("host", "host")
+
+
+def test_B13_the_device_is_not_the_hosts(lab, own):
+    """Name and addresses are those of the host's interface; MAC address and kind tell them apart."""
+    def show(ns, dev):
+        return lab.out(*ns.prefix, "ip", "-d", "link", "show", "dev", dev)
+    ours, hosts = show(own.ct, own.tap), show(lab.hst, "up0")
+    assert own.tap == "up0"
+    assert "tun type tap" in ours and "tun type tap" not in hosts
+    assert re.search("link/ether (\\S+)", ours).group(1) != re.search("link/ether (\\S+)", hosts).group(1)
