@@ -75,6 +75,16 @@ static void family_addresses(struct app *a, enum fwd_family fam)
 	s->scope = t->link.ifindex;
 }
 
+/* What the namespace sends to an address of its own doesn't reach us */
+static void warn_alias(const struct app *a, const char *opt, const struct inaddr *alias)
+{
+	char text[INADDR_STR_MAX];
+
+	if (!inaddr_is_unset(alias) && fwd_is_guest(&a->fwd, alias) && !fwd_is_shared(&a->fwd, alias))
+		app_log(&a->log, APP_WARN, "--%s %s has no effect: the namespace has that address itself, choose another one", opt,
+			inaddr_str(alias, text));
+}
+
 int app_fwd_init(struct app *a, struct err *e)
 {
 	a->fwd.tcp_on = !a->conf.no_tcp;
@@ -82,6 +92,11 @@ int app_fwd_init(struct app *a, struct err *e)
 	a->fwd.icmp_on = !a->conf.no_icmp;
 	for (int f = 0; f < FWD_FAMILIES; f++)
 		family_addresses(a, (enum fwd_family)f);
+	for (int f = 0; f < FWD_FAMILIES; f++) {
+		warn_alias(a, "map-host-loopback", &a->conf.f[f].host_loopback);
+		warn_alias(a, "map-guest-addr", &a->conf.f[f].host_guest);
+		warn_alias(a, "dns-forward", &a->conf.f[f].dns_forward);
+	}
 	if (!a->fwd.f[FWD_V4].on && !a->fwd.f[FWD_V6].on)
 		return err_set(e, -EAFNOSUPPORT, "Neither IPv4 nor IPv6 can be used: check -4 and -6, and the kernel's IPv6");
 	return 0;

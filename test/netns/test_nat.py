@@ -10,7 +10,7 @@ import socket
 import pytest
 
 import lab as L
-from nsnet import Task, UdpServer, checksum, recv_bulk, refused, send_bulk, until
+from nsnet import Task, UdpServer, checksum, hello, recv_bulk, refused, send_bulk, until
 from test_addr import MAPPED, ask, servers, udp_ask
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
@@ -361,6 +361,77 @@ def test_alias_refuses_and_pings(lab, fam, opt):
         assert closed(i.ct, MAPPED[fam], L.port())
         r = i.ct.run("ping", "-n", "-c1", "-W5", MAPPED[fam])
         assert " 0% packet loss" in r.stdout and f"from {MAPPED[fam]}" in r.stdout
+
+
+@FAM
+def test_alias_that_is_the_namespaces_own(lab, fam):
+    """It can't be used, and one line says so; unless that address leads out."""
+    for opt in ("--map-host-loopback", "--map-guest-addr", "--dns-forward"):
+        opts = ["--config-net", "-q", "-T", "none", "-U", "none", opt, L.HST[fam]]
+        r = lab.invoke(*opts, "--", "true")
+        assert r.returncode == 0 and r.stderr.count("\n") == 1 and opt in r.stderr and L.HST[fam] in r.stderr
+        assert lab.invoke(*opts, "--host-own-addr", "--", "true").stderr == ""
+    p = L.port()
+    with servers(lab.hst, L.LO[fam], p), lab.start("--map-host-loopback", L.HST[fam], "--host-own-addr") as i:
+        assert ask(i.ct, L.HST[fam], p) == f"hello {L.LO[fam]}"
+
+
+# -- who calls (T-3), over the interface
+
+ALIASES = {
+    "default": ([], L.GW, None),
+    "off": (["--no-map-gw", "--map-guest-addr", MAPPED[4], "--map-guest-addr", MAPPED[6]], None, MAPPED),
+    "custom": (["--map-host-loopback", LO_ALIAS[4], "--map-host-loopback", LO_ALIAS[6]], LO_ALIAS, None),
+}
+
+
+def seen_as(client, src, addr, port):
+    """What the TCP and the UDP service in the namespace take us for."""
+    with client.connect(addr, port, src=src, timeout=5) as s, client.udp(src, to=(addr, port)) as u:
+        tcp = s.makefile().readline().split()[1]
+        u.send(b"x")
+        return tcp, u.recv(100).decode()
+
+
+@FAM
+@pytest.mark.parametrize("aliases", ALIASES)
+def test_T3_callers(lab, fam, aliases):
+    """Loopback, another loopback address, the host's own ones, and strangers: as whom the namespace sees them."""
+    opts, lo, guest = ALIASES[aliases]
+    p = L.port()
+    ours = L.GW[4] if fam == 4 else linklocal(lab.hst, "up0")
+    rows = [(lab.hst, L.LO, L.LO, lo and lo[fam] or ours), (lab.hst, L.HST, L.HST, guest and guest[fam] or ours),
+            (lab.hst, L.HST2, L.HST, ours), (lab.peer, L.PEER, L.HST, L.PEER[fam]), (lab.peer, L.PEER, L.HST2, L.PEER[fam]),
+            (lab.peer, L.GW, L.HST, L.GW[fam]), (lab.peer, L.FAR, L.HST, L.FAR[fam])]
+    if fam == 4:
+        rows.append((lab.hst, {4: "127.0.0.5"}, {4: "127.0.0.9"}, ours))
+    with lab.start("-t", str(p), "-u", str(p), "--no-splice", *opts) as i, i.ct.serve(L.ANY[fam], p, hello), \
+            UdpServer(i.ct.udp(L.ANY[fam], p), lambda d, a: a[0].split("%")[0].encode()):
+        for client, src, dst, seen in rows:
+            assert seen_as(client, src[fam], dst[fam], p) == (seen, seen), (client.label, src[fam], dst[fam])
+
+
+def test_T3_link_local_callers(lab):
+    """They are seen as they are, by the namespace's link-local address."""
+    p = L.port()
+    host, peer = linklocal(lab.hst, "up0"), linklocal(lab.peer, "e0")
+    with lab.start("-t", str(p), "-u", str(p), "--no-splice") as i:
+        to = linklocal(i.ct, i.tap)
+        with i.ct.sock(socket.AF_INET6, socket.SOCK_STREAM) as srv, i.ct.sock(socket.AF_INET6, socket.SOCK_DGRAM) as udp:
+            for s in (srv, udp):
+                s.settimeout(5)
+                s.bind(("::", p))
+            srv.listen()
+            for ns, dev, src in ((lab.hst, "up0", host), (lab.peer, "e0", peer)):
+                with ns.connect(f"{host}%{index(ns, dev)}", p), ns.udp(to=(f"{host}%{index(ns, dev)}", p)) as u:
+                    s, addr = srv.accept()
+                    assert addr[0].split("%")[0] == src and s.getsockname()[0].split("%")[0] == to
+                    s.close()
+                    u.send(b"x")
+                    data, addr = udp.recvfrom(9)
+                    assert addr[0].split("%")[0] == src
+                    udp.sendto(b"yes", addr)
+                    assert u.recv(9) == b"yes"
 
 
 # -- given addresses, link-local ones
