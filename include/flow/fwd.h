@@ -36,6 +36,7 @@ struct fwd_family_set {			/* one family's addresses; unset address: none */
 	struct inaddr host_own;		/* the host's own address: `guest`, unless that was given and is not the host's */
 	struct inaddr shared[FWD_MORE_MAX + 1];	/* host's and guest's: to the host where nobody listens (--host-own-addr) */
 	unsigned shared_cnt;
+	uint32_t shared_lost;		/* bit I: the host does not have shared[I] any more */
 	struct inaddr dns_match;	/* guest address whose ports 53 and 853 go to dns_host */
 	struct inaddr dns_host;		/* the first one of `dns` */
 	struct fwd_dns dns;		/* all resolvers, of this family before those of the other; empty: dns_host alone */
@@ -59,6 +60,8 @@ int fwd_guest_addr(const struct fwd *w, const struct inaddr *src, struct inaddr 
 bool fwd_is_guest(const struct fwd *w, const struct inaddr *a);
 /* Of both the host and the guest, and to be reached at the host if the guest has no listener there */
 bool fwd_is_shared(const struct fwd *w, const struct inaddr *a);
+/* It was, but the host has lost it: the guest's alone */
+bool fwd_is_lost(const struct fwd *w, const struct inaddr *a);
 /* Note a source address of a valid guest packet (L2-30, L2-31) */
 void fwd_seen(struct fwd *w, const struct inaddr *src);
 

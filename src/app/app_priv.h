@@ -114,6 +114,7 @@ struct app {
 	struct app_late *late;
 	unsigned late_cnt;
 	int late_fd;			/* notifications, -1: nothing to wait for */
+	int own_fd;			/* the same for own.c */
 	ns_t listen_until;		/* how long to wait for a port that is in use */
 	bool any_paused;
 
@@ -143,6 +144,8 @@ int app_init(struct app *a, int argc, char *const argv[], struct err *e);
 /* What the kernel does not take back by itself; also after app_init() failed half-way */
 void app_free(struct app *a);
 ns_t app_clock(void);
+/* The interface that people chose as a template, NULL: none */
+const char *app_template_name(const struct app *a, enum fwd_family fam);
 /* The first two numbers in a file of /proc: how many there are */
 int app_proc_numbers(const char *path, unsigned *ret_a, unsigned *ret_b);
 
@@ -189,6 +192,15 @@ int app_late_open(struct app *a, struct err *e);
 void app_late_close(struct app *a);
 void app_late_check(struct app *a);
 void app_late_event(struct app *a, const struct ev_hit *hit);
+
+/* --- own.c --- */
+/* Notifications of changes, if there is reason to look at them; they are kept until the loop runs */
+int app_own_open(struct app *a, struct err *e);
+/* What of the host's own addresses concerns S, whose guest addresses are set */
+void app_own_init(const struct app *a, const struct nl_template *t, struct fwd_family_set *s);
+/* --host-own-addr, inside the namespace, where the interface is up */
+int app_own_link(struct app *a, struct nl *nl, uint32_t ifindex, struct err *e);
+void app_own_event(struct app *a, const struct ev_hit *hit);
 
 /* --- loop.c --- */
 void app_loop(struct app *a);

@@ -18,25 +18,6 @@ static void copied_addresses(const struct nl_template *t, struct fwd_family_set 
 			s->more[s->more_cnt++] = t->addrs.v[i].addr;
 }
 
-static bool on_host(const struct inaddr *a)
-{
-	return !inaddr_is_unset(a) && sk_host_has_addr(a, NULL);
-}
-
-/* Which address of the host stands behind --map-guest-addr, and which ones host and guest share */
-static void own_addresses(const struct app *a, const struct nl_template *t, struct fwd_family_set *s)
-{
-	const struct inaddr none = { { 0 } };
-
-	s->host_own = on_host(&s->guest) ? s->guest : t->has_addr && !t->local ? t->addr : none;
-	if (!a->conf.host_own_addr)
-		return;
-	if (on_host(&s->guest))
-		s->shared[s->shared_cnt++] = s->guest;
-	for (unsigned i = 0; i < s->more_cnt; i++)
-		s->shared[s->shared_cnt++] = s->more[i];
-}
-
 static void family_addresses(struct app *a, enum fwd_family fam)
 {
 	const struct conf_family *c = &a->conf.f[fam];
@@ -68,7 +49,7 @@ static void family_addresses(struct app *a, enum fwd_family fam)
 	if (inaddr_is_unset(&c->host_loopback) && !a->conf.no_map_gw)
 		s->host_loopback = s->gateway;
 	s->host_guest = c->host_guest;
-	own_addresses(a, t, s);
+	app_own_init(a, t, s);
 	s->dns_match = c->dns_forward;
 	s->dns_host = c->dns_host;
 	s->outbound = c->outbound;

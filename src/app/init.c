@@ -158,17 +158,19 @@ static int rooms_init(struct app *a, struct err *e)
 	return splice_open(&a->splice, &splice, app_clock(), e);
 }
 
+const char *app_template_name(const struct app *a, enum fwd_family fam)
+{
+	return a->conf.ifname ? a->conf.ifname : a->conf.f[fam].outbound_if;
+}
+
 static int templates(struct app *a, struct err *e)
 {
 	struct nl *nl;
 	int r = nl_open(&nl, e);
 
-	for (int f = 0; f < FWD_FAMILIES && !r; f++) {
-		const char *name = a->conf.ifname ? a->conf.ifname : a->conf.f[f].outbound_if;
-
+	for (int f = 0; f < FWD_FAMILIES && !r; f++)
 		if (a->conf.f[f].on)
-			r = nl_template_get(nl, f == FWD_V6, name, &a->tmpl[f], e);
-	}
+			r = nl_template_get(nl, f == FWD_V6, app_template_name(a, (enum fwd_family)f), &a->tmpl[f], e);
 	nl_close(nl);
 	return r;
 }
@@ -218,24 +220,6 @@ static void link_expects_no_ra(const char *ifname)
 	}
 }
 
-/* --host-own-addr, inside the namespace */
-static int own_addr_init(struct app *a, struct nl *nl, uint32_t ifindex, struct err *e)
-{
-	int r = sk_host_guest_open(&a->sk, ifindex, e);
-
-	for (int f = 0; f < FWD_FAMILIES && !r; f++) {
-		const struct fwd_family_set *s = &a->fwd.f[f];
-		const struct nl_share share = {
-			.v6 = f == FWD_V6, .ifname = a->tap.name, .ifindex = ifindex, .gw = s->gateway,
-			.addr = s->shared, .cnt = s->shared_cnt,
-		};
-
-		if (f == FWD_V4 ? a->ns_done.v4_on : a->ns_done.v6_on)
-			r = nl_ns_share(nl, &share, e);
-	}
-	return r;
-}
-
 /* Inside the namespace */
 static int link_init(void *arg)
 {
@@ -266,7 +250,7 @@ static int link_init(void *arg)
 		link_expects_no_ra(nc.ifname);
 		r = nl_ns_configure(nl, &nc, &a->ns_done, &a->warns, l->e);
 		if (!r && c->host_own_addr)
-			r = own_addr_init(a, nl, a->ns_done.link.ifindex, l->e);
+			r = app_own_link(a, nl, a->ns_done.link.ifindex, l->e);
 	}
 	if (!r)
 		r = nl_links_get(nl, &links, l->e);
@@ -375,6 +359,8 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 	int r;
 
 	r = rooms_init(a, e);
+	if (!r)
+		r = app_own_open(a, e);		/* before the first look */
 	if (!r)
 		r = templates(a, e);
 	if (!r)

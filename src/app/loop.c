@@ -108,6 +108,7 @@ static void (*const routes[EV_KIND_CNT])(struct app *, const struct ev_hit *) = 
 	[EV_KIND_CHILD]	 = on_child,
 	[EV_KIND_SIGNAL] = on_signal,
 	[EV_KIND_MONITOR] = app_late_event,
+	[EV_KIND_OWN]	 = app_own_event,
 	[EV_KIND_RESOLV] = app_dns_event,
 };
 

@@ -15,12 +15,14 @@
 #include "wire/tcp.h"
 #include "wire/udp.h"
 
-static bool shared_has_socket(struct proto *p, const struct flow_key *key)
+/* Whether a new flow is the guest's own business */
+static bool shared_is_guests(struct proto *p, const struct flow_key *key)
 {
 	const struct sk_addr local = { .a = key->far, .port = key->far_port };
 	const struct sk_addr remote = { .a = key->guest, .port = key->guest_port };
 
-	return p->env->sk->ops->guest_has(p->env->sk, key->proto == FLOW_TCP, &local, &remote) != 0;
+	return fwd_is_lost(p->fwd, &key->far) ||
+	       p->env->sk->ops->guest_has(p->env->sk, key->proto == FLOW_TCP, &local, &remote) != 0;
 }
 
 static bool shared_tcp_is_guests(struct proto *p, struct view v, struct flow_key *key)
@@ -37,7 +39,7 @@ static bool shared_tcp_is_guests(struct proto *p, struct view v, struct flow_key
 	if (flow_find(p->flows, key))
 		return false;
 	return (h.flags & (WIRE_TCP_SYN | WIRE_TCP_ACK | WIRE_TCP_RST | WIRE_TCP_FIN)) != WIRE_TCP_SYN ||
-	       shared_has_socket(p, key);
+	       shared_is_guests(p, key);
 }
 
 static bool shared_udp_is_guests(struct proto *p, const struct proto_pkt *pkt, struct flow_key *key)
@@ -52,7 +54,7 @@ static bool shared_udp_is_guests(struct proto *p, const struct proto_pkt *pkt, s
 	key->proto = FLOW_UDP;
 	key->guest_port = h.sport;
 	key->far_port = h.dport;
-	return !flow_find(p->flows, key) && shared_has_socket(p, key);
+	return !flow_find(p->flows, key) && shared_is_guests(p, key);
 }
 
 static void shared_send_back(struct proto *p, const struct l2_frame *from, bool v4)

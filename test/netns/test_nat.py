@@ -434,6 +434,42 @@ def test_T3_link_local_callers(lab):
                     assert u.recv(9) == b"yes"
 
 
+# -- the host's addresses change
+
+OTHER = {4: "10.77.0.77", 6: "fd77::77"}
+
+
+@FAM
+def test_A11_mapped_address_follows_the_host(own_lab, fam):
+    """A VPN or a new lease: --map-guest-addr means the address that the host has now, also after it had none."""
+    lab, p = own_lab, L.port()
+    bits, nodad = (24, "") if fam == 4 else (64, " nodad")
+    with service(lab.hst, L.ANY[fam], p, "host"), lab.start("--map-guest-addr", MAPPED[4], "--map-guest-addr", MAPPED[6]) as i:
+        assert both(i.ct, MAPPED[fam], p) == ("host", "host")
+        lab.batch(lab.hst, f"-{fam} addr flush dev up0 scope global")
+        lab.batch(lab.hst, f"addr add {OTHER[fam]}/{bits} dev up0{nodad}")
+        until("the new address", lambda: both(i.ct, MAPPED[fam], p, 1) == ("host", "host"))
+        lab.batch(lab.hst, f"-{fam} addr flush dev up0 scope global")
+        lab.batch(lab.hst, f"addr add {L.HST2[fam]}/{bits} dev up0{nodad}")
+        until("an address again", lambda: both(i.ct, MAPPED[fam], p, 1) == ("host", "host"))
+
+
+@FAM
+def test_B01_address_that_the_host_loses(own_lab, fam):
+    """It is the namespace's alone then, though another machine has it now; and shared again when it comes back."""
+    lab, p = own_lab, L.port()
+    bits, nodad = (24, "") if fam == 4 else (64, " nodad")
+    with lab.start("--host-own-addr") as i, service(lab.hst, L.ANY[fam], p, "host"):
+        assert both(i.ct, L.HST[fam], p) == ("host", "host")
+        lab.batch(lab.hst, f"addr del {L.HST[fam]}/{bits} dev up0", f"addr replace {L.HST2[fam]}/{bits} dev up0{nodad}")
+        lab.batch(lab.peer, f"addr add {L.HST[fam]}/{bits} dev e0{nodad}")
+        with service(lab.peer, L.ANY[fam], p, "stranger"):
+            until("it is refused", lambda: closed(i.ct, L.HST[fam], p))
+        lab.batch(lab.peer, f"addr del {L.HST[fam]}/{bits} dev e0")
+        lab.batch(lab.hst, f"addr add {L.HST[fam]}/{bits} dev up0{nodad}")
+        until("it is shared again", lambda: both(i.ct, L.HST[fam], p, 1) == ("host", "host"))
+
+
 # -- given addresses, link-local ones
 
 def test_A18_given_address_and_aliases(lab):

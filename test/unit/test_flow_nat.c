@@ -319,6 +319,11 @@ static void test_shared(void **state)
 				continue;
 			a = addr((enum who)who, (enum fwd_family)i);
 			assert_int_equal(fwd_is_shared(&w, &a), who == OWN || who == OWN2);
+			assert_false(fwd_is_lost(&w, &a));
+			w.f[i].shared_lost = 2;
+			assert_int_equal(fwd_is_shared(&w, &a), who == OWN || who == OWN2);
+			assert_int_equal(fwd_is_lost(&w, &a), who == OWN2);
+			w.f[i].shared_lost = 0;
 		}
 }
 

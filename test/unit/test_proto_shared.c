@@ -121,6 +121,25 @@ static void test_first(void **state)
 	}
 }
 
+/* The host has lost the address: whoever has it next is not meant */
+static void test_lost(void **state)
+{
+	static const struct sent s[] = { { WIRE_IP_TCP, WIRE_TCP_SYN, 0, 40000, 80 }, { WIRE_IP_UDP, 0, 0, 40000, 80 } };
+	struct rig *r = *state;
+	struct fwd_family_set *f = &r->fwd.f[r->v4 ? FWD_V4 : FWD_V6];
+
+	r->fwd.tcp_on = r->fwd.udp_on = true;
+	f->shared[f->shared_cnt++] = r->guest;
+	f->shared_lost = 1;
+	for (unsigned i = 0; i < BYTES_COUNT(s); i++) {
+		assert_true(take(r, &s[i]));
+		assert_int_equal(r->dg.guest_asked, 0);
+		came_back(r);
+	}
+	f->shared_lost = 0;
+	assert_false(take(r, &s[0]));
+}
+
 /* TCP without a flow and without being a SYN: a conversation inside the guest, or nobody's, which its kernel tells */
 static void test_tcp_inside(void **state)
 {
@@ -236,6 +255,7 @@ int main(void)
 		RIG_BOTH(test_first),
 		RIG_BOTH(test_tcp_inside),
 		RIG_BOTH(test_flow),
+		RIG_BOTH(test_lost),
 		RIG_BOTH(test_unchanged),
 		RIG_BOTH(test_link),
 		RIG_BOTH(test_malformed),
