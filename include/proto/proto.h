@@ -90,7 +90,7 @@ struct inaddr proto_host_from(const struct proto *p, const struct sk_addr *to);
 
 /* A packet to an address that guest and host share (fwd_is_shared()), of which FRAME is not the whole if it was REASSEMBLED:
  * true if it is the guest's own business, and then it was sent back there, as if it had never left. False: it goes the way
- * of all others, to the host.
+ * of all others, to the host. An ICMP error goes both ways.
  */
 bool proto_shared_take(struct proto *p, const struct proto_pkt *pkt, bool reassembled);
 

@@ -12,6 +12,7 @@
  */
 #include "proto/proto.h"
 
+#include "wire/icmp.h"
 #include "wire/tcp.h"
 #include "wire/udp.h"
 
@@ -57,6 +58,19 @@ static bool shared_udp_is_guests(struct proto *p, const struct proto_pkt *pkt, s
 	return !flow_find(p->flows, key) && shared_is_guests(p, key);
 }
 
+static bool shared_is_error(const struct proto_pkt *pkt)
+{
+	uint8_t bounce;
+	const uint8_t *type = view_peek(&pkt->l4, &bounce, 1);
+
+	if (!type)
+		return false;
+	if (pkt->ip.proto == WIRE_IP_ICMP6)
+		return *type < 128;	/* RFC 4443 2.1 */
+	return pkt->ip.proto == WIRE_IP_ICMP &&
+	       (*type == WIRE_ICMP4_UNREACH || *type == WIRE_ICMP4_TIME_EXCEEDED || *type == WIRE_ICMP4_PARAM);
+}
+
 static void shared_send_back(struct proto *p, const struct l2_frame *from, bool v4)
 {
 	const struct wire_eth eth = {
@@ -96,5 +110,5 @@ bool proto_shared_take(struct proto *p, const struct proto_pkt *pkt, bool reasse
 		proto_send(p->env, &pkt->ip.src, &pkt->ip.dst, pkt->ip.proto, pkt->ip.tos, &pkt->l4);
 	else
 		shared_send_back(p, pkt->frame, inaddr_is_v4(&pkt->ip.src));
-	return true;
+	return !shared_is_error(pkt);	/* it may as well be about a packet from the host */
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "rig_proto.h"
+#include "wire/icmp.h"
 #include "wire/tcp.h"
 #include "wire/udp.h"
 
@@ -12,7 +13,7 @@
 
 struct sent {				/* a frame of the guest to its own address */
 	uint8_t proto;
-	uint8_t flags;			/* of TCP */
+	uint8_t flags;			/* of TCP; type of ICMP */
 	uint32_t data_len;
 	uint16_t sport, dport;
 };
@@ -28,6 +29,9 @@ static uint32_t emit_l4(uint8_t *p, const struct sent *s)
 		bytes_put16(p + 2, s->dport);
 		p[12] = 0x50;
 		p[13] = s->flags;
+	} else if (s->proto != WIRE_IP_UDP) {
+		memset(p, 0, len);
+		p[0] = s->flags;
 	} else {
 		const struct wire_udp h = { s->sport, s->dport };
 
@@ -184,7 +188,8 @@ static void test_flow(void **state)
 static void test_unchanged(void **state)
 {
 	struct rig *r = *state;
-	const struct sent udp = { WIRE_IP_UDP, 0, 5000, 40000, 53 }, icmp = { r->v4 ? WIRE_IP_ICMP : WIRE_IP_ICMP6, 0, 700, 0, 0 };
+	const struct sent udp = { WIRE_IP_UDP, 0, 5000, 40000, 53 };
+	struct sent icmp = { r->v4 ? WIRE_IP_ICMP : WIRE_IP_ICMP6, r->v4 ? WIRE_ICMP4_ECHO : WIRE_ICMP6_ECHO, 700, 0, 0 };
 	const struct sent syn = { WIRE_IP_TCP, WIRE_TCP_SYN, 0, 40000, 80 };
 	struct proto_pkt *k;
 	struct l2_frame *f;
@@ -194,6 +199,9 @@ static void test_unchanged(void **state)
 	assert_true(take(r, &syn));
 	came_back(r);
 	assert_true(take(r, &icmp));
+	came_back(r);
+	icmp.flags = r->v4 ? WIRE_ICMP4_UNREACH : WIRE_ICMP6_UNREACH;
+	assert_false(take(r, &icmp));	/* others see it too */
 	came_back(r);
 	assert_int_equal(r->dg.guest_asked, 0);
 	r->fwd.udp_on = true;
