@@ -109,7 +109,6 @@ void nl_monitor_drain(int fd);
 /* Addresses of one family that packets of the namespace itself leave for, although it has them too */
 struct nl_share {
 	bool v6;
-	const char *ifname;
 	uint32_t ifindex;
 	struct inaddr gw;		/* whom the interface hands them to */
 	const struct inaddr *addr;

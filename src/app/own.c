@@ -46,8 +46,7 @@ int app_own_link(struct app *a, struct nl *nl, uint32_t ifindex, struct err *e)
 	for (int f = 0; f < FWD_FAMILIES && !r; f++) {
 		const struct fwd_family_set *s = &a->fwd.f[f];
 		const struct nl_share share = {
-			.v6 = f == FWD_V6, .ifname = a->tap.name, .ifindex = ifindex, .gw = s->gateway,
-			.addr = s->shared, .cnt = s->shared_cnt,
+			.v6 = f == FWD_V6, .ifindex = ifindex, .gw = s->gateway, .addr = s->shared, .cnt = s->shared_cnt,
 		};
 
 		if (f == FWD_V4 ? a->ns_done.v4_on : a->ns_done.v6_on)

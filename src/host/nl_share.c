@@ -2,8 +2,8 @@
  *
  * Addresses of a namespace that its own packets shall leave for, all the same:
  * they get a table of routes through the interface, asked before the table of
- * local addresses. What comes in by the interface, and what a loopback address
- * sends, is still looked up there first, so that it is delivered. The rules
+ * local addresses, for what the namespace sends itself. What comes in, by any
+ * interface, and what a loopback address sends is looked up as ever. The rules
  * stay when the interface goes; their table is then empty, and all is as
  * before. ip-rule(8), rtnetlink(7).
  *
@@ -19,7 +19,7 @@
 
 struct rule {
 	uint32_t table;
-	const char *iif;		/* NULL: any */
+	bool own_packets;		/* only for those */
 	bool from_loopback;
 };
 
@@ -37,8 +37,8 @@ static struct nlmsghdr *rule_start(struct nl *nl, bool v6, bool del, uint32_t pr
 	frh->table = r->table < 256 ? (uint8_t)r->table : RT_TABLE_UNSPEC;
 	mnl_attr_put_u32(nlh, FRA_PRIORITY, prio);
 	mnl_attr_put_u32(nlh, FRA_TABLE, r->table);
-	if (r->iif)
-		mnl_attr_put_strz(nlh, FRA_IIFNAME, r->iif);
+	if (r->own_packets)
+		mnl_attr_put_strz(nlh, FRA_IIFNAME, "lo");
 	if (r->from_loopback) {
 		frh->src_len = v6 ? 128 : 8;
 		nl_attr_put_addr(nlh, FRA_SRC, &lo);
@@ -49,9 +49,8 @@ static struct nlmsghdr *rule_start(struct nl *nl, bool v6, bool del, uint32_t pr
 static int rules_set(struct nl *nl, const struct nl_share *s)
 {
 	const struct rule rule[] = {
-		{ .table = RT_TABLE_LOCAL, .iif = s->ifname },
 		{ .table = RT_TABLE_LOCAL, .from_loopback = true },
-		{ .table = SHARE_TABLE },
+		{ .table = SHARE_TABLE, .own_packets = true },
 		{ .table = RT_TABLE_LOCAL },
 	};
 	const unsigned cnt = sizeof(rule) / sizeof(rule[0]);

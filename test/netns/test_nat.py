@@ -269,7 +269,8 @@ INNER = {4: ("10.89.0.1", "10.89.0.2", 24), 6: ("fd89::1", "fd89::2", 64)}
 @FAM
 @pytest.mark.parametrize("masquerade", [True, False], ids=["masquerade", "routed"])
 def test_B06_from_behind_a_bridge(own_lab, fam, masquerade):
-    """A bridge with a second namespace inside: the host by its mapped address, and by its own one."""
+    """A bridge with a second namespace inside: the host by its mapped address. The shared one is that of the namespace with the
+    bridge: --host-own-addr is for its own programs only."""
     lab, p = own_lab, L.port()
     name = lab.hst.name + "i"
     with lab.start("--host-own-addr", "--map-guest-addr", MAPPED[4], "--map-guest-addr", MAPPED[6]) as i:
@@ -287,7 +288,10 @@ def test_B06_from_behind_a_bridge(own_lab, fam, masquerade):
         try:
             with service(lab.hst, L.HST[fam], p, "host"):
                 assert both(inner, MAPPED[fam], p) == ("host", "host")
-                assert both(inner, L.HST[fam], p) == ("host", "host")
+                assert both(i.ct, L.HST[fam], p) == ("host", "host")
+                assert closed(inner, L.HST[fam], p)
+                with service(i.ct, L.HST[fam], p, "namespace"):
+                    assert both(inner, L.HST[fam], p) == ("namespace", "namespace")
         finally:
             inner.close()
 
