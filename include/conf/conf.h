@@ -121,6 +121,7 @@ struct conf {
 	struct conf_family f[FWD_FAMILIES];
 	unsigned netmask_len;		/* -n in bits, 0: not given. Already applied to -a; else for the template's address */
 	bool no_map_gw;			/* no default for host_loopback */
+	bool host_own_addr;		/* addresses that both have lead to the host where the guest has no listener */
 	bool no_dns;			/* -D none */
 	struct conf_text search[CONF_SEARCH_MAX];
 	unsigned search_cnt;
@@ -133,11 +134,12 @@ struct conf {
 	bool no_peek_off;		/* behave as on a kernel without SO_PEEK_OFF for TCP */
 	enum conf_engine engine;
 
-	struct fwd_rules host_rules;	/* -t, -u: listen on the host */
-	struct fwd_rules ns_rules;	/* -T, -U: listen in the namespace */
-
 	const char *warn[CONF_WARN_MAX];	/* one line each, to be shown even with -q */
 	unsigned warn_cnt;
+
+	/* at the end: large, and rules beyond the counts are never touched */
+	struct fwd_rules host_rules;	/* -t, -u: listen on the host */
+	struct fwd_rules ns_rules;	/* -T, -U: listen in the namespace */
 };
 
 struct conf_ports {			/* net.ipv4.ip_local_port_range */

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/addr.h"
+#include "flow/fwd_dns.h"
 
 #define FWD_MORE_MAX	16
 
@@ -31,9 +32,14 @@ struct fwd_family_set {			/* one family's addresses; unset address: none */
 	struct inaddr gateway;		/* the guest's router */
 	struct inaddr ours;		/* our own address on the link: IPv4 gateway, IPv6 link-local (CFG-4) */
 	struct inaddr host_loopback;	/* guest address that stands for the host's loopback (NAT-3) */
-	struct inaddr host_guest;	/* guest address that stands for the host's own copy of `guest` (--map-guest-addr) */
+	struct inaddr host_guest;	/* guest address that stands for host_own (--map-guest-addr) */
+	struct inaddr host_own;		/* the host's own address: `guest`, unless that was given and is not the host's */
+	struct inaddr shared[FWD_MORE_MAX + 1];	/* host's and guest's: to the host where nobody listens (--host-own-addr) */
+	unsigned shared_cnt;
+	uint32_t shared_lost;		/* bit I: the host does not have shared[I] any more */
 	struct inaddr dns_match;	/* guest address whose ports 53 and 853 go to dns_host */
-	struct inaddr dns_host;
+	struct inaddr dns_host;		/* the first one of `dns` */
+	struct fwd_dns dns;		/* all resolvers, of this family before those of the other; empty: dns_host alone */
 	struct inaddr outbound;		/* source address of host sockets (-o) */
 	uint32_t scope;			/* host interface of link-local targets */
 };
@@ -52,13 +58,18 @@ int fwd_from_host(const struct fwd *w, const struct inaddr *peer, struct inaddr 
 int fwd_guest_addr(const struct fwd *w, const struct inaddr *src, struct inaddr *ret);
 /* One of the guest's own addresses, as far as we know them */
 bool fwd_is_guest(const struct fwd *w, const struct inaddr *a);
+/* Of both the host and the guest, and to be reached at the host if the guest has no listener there */
+bool fwd_is_shared(const struct fwd *w, const struct inaddr *a);
+/* It was, but the host has lost it: the guest's alone */
+bool fwd_is_lost(const struct fwd *w, const struct inaddr *a);
 /* Note a source address of a valid guest packet (L2-30, L2-31) */
 void fwd_seen(struct fwd *w, const struct inaddr *src);
 
 /* Published ports */
-#define FWD_RULE_MAX	255		/* per direction (FWD-1) */
+#define FWD_RULE_MAX	4096		/* per direction; a thousand single ports in one command line are not rare (C02) */
+#define FWD_RULE_STR_MAX 192		/* bytes of a rule in words */
 
-enum fwd_proto { FWD_TCP, FWD_UDP };
+enum fwd_proto { FWD_TCP, FWD_UDP, FWD_PROTOS };
 
 struct fwd_rule {
 	enum fwd_proto proto;
@@ -69,11 +80,17 @@ struct fwd_rule {
 	uint16_t target_first;		/* port towards the other side for `first` */
 	struct inaddr target;		/* :: : automatic */
 	bool weak;			/* failure to bind is no error */
+	bool scan;			/* listen only while something on the other side does: nothing to bind at start */
 };
 
 struct fwd_rules {
-	struct fwd_rule rule[FWD_RULE_MAX];
 	unsigned cnt;
+	struct fwd_rule rule[FWD_RULE_MAX];
 };
+
+/* "TCP ports 8080 to 8089 on 192.0.2.1 of interface eth0": FIRST to LAST of R's ports. NS: it listens in the namespace. */
+const char *fwd_rule_name(const struct fwd_rule *r, bool ns, unsigned first, unsigned last, char buf[FWD_RULE_STR_MAX]);
+/* "TCP [192.0.2.1]%eth0:8080-8089  =>  80-89 ", as callers know it from the report at start */
+const char *fwd_rule_line(const struct fwd_rule *r, bool ns, char buf[FWD_RULE_STR_MAX]);
 
 #endif

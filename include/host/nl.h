@@ -101,4 +101,21 @@ int nl_lo_up(struct nl *nl, struct err *e);
  */
 int nl_ns_configure(struct nl *nl, const struct nl_ns_conf *c, struct nl_ns_done *ret, struct nl_warns *w, struct err *e);
 
+/* A descriptor that is readable when a link or an address of this namespace has changed, or negative errno */
+int nl_monitor_open(struct err *e);
+/* Until the next change */
+void nl_monitor_drain(int fd);
+
+/* Addresses of one family that packets of the namespace itself leave for, although it has them too */
+struct nl_share {
+	bool v6;
+	uint32_t ifindex;
+	struct inaddr gw;		/* whom the interface hands them to */
+	const struct inaddr *addr;
+	unsigned cnt;
+};
+
+/* The interface is up and has the addresses. 0, or negative errno with words in E. */
+int nl_ns_share(struct nl *nl, const struct nl_share *s, struct err *e);
+
 #endif

@@ -34,11 +34,15 @@ struct sk_host {
 	struct sk_slot *slot;		/* by descriptor, mapped, touched on use */
 	uint32_t slot_cnt;
 	uint8_t *skip_buf;		/* what a peek without SO_PEEK_OFF reads over again */
+	int guest_fd;			/* sock_diag(7) in the guest's namespace, valid if guest_ifindex is not 0 */
+	uint32_t guest_ifindex;
 };
 
 /* 0 or negative errno. Raises the soft limit of descriptors to the hard one. */
 int sk_host_open(struct sk_host *s, struct ev *ev, const struct sk_host_settings *set, struct err *e);
 
+/* In the guest's namespace, whose interface towards us has the index IFINDEX: get guest_has() ready. 0 or negative errno. */
+int sk_host_guest_open(struct sk_host *s, uint32_t ifindex, struct err *e);
 /* The same again, but with sockets of another network namespace: to connect or open one takes one from NS's stock, and gives
  * what sk_ns_take() says if that is empty. Descriptors are known to both.
  */
@@ -51,11 +55,14 @@ struct sk_listen {
 	bool any;			/* both families; addr is then unset */
 	struct sk_addr addr;		/* to bind; unspecified of a family: its wildcard */
 	const char *ifname;		/* SO_BINDTODEVICE, NULL: none */
+	bool freebind;			/* this address, too, need not be there yet */
 };
 
 /* Listening socket (FWD-2, FWD-3) or a bound, unconnected UDP one; events with REF, edge-triggered for TCP (accept until
  * -EAGAIN; out of descriptors it does not spin), level-triggered for UDP. Handle or negative errno.
  */
 int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref ref);
+/* Whether something could listen on A now, of interface IFNAME unless NULL */
+bool sk_host_has_addr(const struct inaddr *a, const char *ifname);
 
 #endif

@@ -30,6 +30,7 @@
 	X(UDP_TOO_BIG,		"UDP datagram larger than a frame") \
 	X(UDP_FOREIGN,		"UDP from the host by another than the flow's peer") \
 	X(UDP_NO_GUEST,		"UDP from the host before the guest's address is known") \
+	X(DNS_NEXT,		"answer of a resolver that had none, where another was asked") \
 	X(PING_OPEN,		"ping socket could not be opened") \
 	X(PING_SEND,		"ping refused by the host") \
 	X(TCP_BAD,		"malformed TCP header") \

@@ -119,6 +119,10 @@ struct sk_ops {
 	int (*send_dgrams)(struct sk *s, int h, const struct sk_dgram *d, int n);
 	/* Next entry of the error queue; up to LEN payload bytes of the culprit go to BUF; -EAGAIN: empty */
 	int (*recv_err)(struct sk *s, int h, struct sk_err *ret, void *buf, uint32_t len);
+
+	/* --- sockets of the guest itself, where its kernel is ours --- */
+	/* Whether one would get what REMOTE sends to LOCAL, over TCP or else UDP: 1, 0, or negative errno */
+	int (*guest_has)(struct sk *s, bool tcp, const struct sk_addr *local, const struct sk_addr *remote);
 };
 
 struct sk {

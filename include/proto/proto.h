@@ -41,6 +41,7 @@ struct proto {
 	uint32_t ready_first, ready_last;	/* flows that gave up the turn with work left (path); FLOW_NONE: none */
 	bool udp_burst;				/* the guest got several datagrams at once: its turn now (app) */
 	bool flow_gone;				/* a flow or descriptor became free: paused listeners may go on */
+	uint32_t dns_cnt;			/* counts the use of resolvers behind the forwarding address */
 	uint32_t evict_at;			/* where the search for a flow to give up goes on */
 	uint32_t icmp_tokens;			/* errors that we may make up now, as of icmp_at */
 	ns_t icmp_at;
@@ -68,6 +69,8 @@ static inline uint32_t proto_l4_off(const struct inaddr *src)
  */
 uint32_t proto_emit_l3(const struct env *e, uint8_t *p, const struct inaddr *src, const struct inaddr *dst,
 		       uint8_t proto, uint8_t tos, uint32_t l4_len);
+/* Write a view into a reserved frame from byte OFF on */
+void proto_put(const struct l2_frame *f, uint32_t off, struct view v);
 /* Reserve one frame of TOTAL bytes, whole and complete by its descriptor; false, and counted, if the link has no room. Its
  * memory may come in pieces: write with view_scatter().
  */
@@ -84,6 +87,12 @@ bool proto_send(struct env *e, const struct inaddr *src, const struct inaddr *ds
 struct sk_addr proto_host_addr(const struct proto *p, const struct inaddr *dst, uint16_t port);
 /* Source of host sockets towards TO: that of -o, which only makes sense for what is neither loopback nor link-local */
 struct inaddr proto_host_from(const struct proto *p, const struct sk_addr *to);
+
+/* A packet to an address that guest and host share (fwd_is_shared()), of which FRAME is not the whole if it was REASSEMBLED:
+ * true if it is the guest's own business, and then it was sent back there, as if it had never left. False: it goes the way
+ * of all others, to the host. An ICMP error goes both ways.
+ */
+bool proto_shared_take(struct proto *p, const struct proto_pkt *pkt, bool reassembled);
 
 /* What a datagram protocol says of a flow that may end early */
 struct proto_spare {

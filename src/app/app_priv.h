@@ -12,6 +12,7 @@
 #include "conf/conf.h"
 #include "ev/ev.h"
 #include "host/nl.h"
+#include "host/resolv.h"
 #include "host/sk.h"
 #include "host/sk_ns.h"
 #include "host/splice.h"
@@ -40,10 +41,28 @@ struct app_log {
 
 struct app_listener {
 	enum fwd_proto proto;
-	int h;				/* socket */
+	int h;				/* socket, -1: none, free for another port */
 	struct inaddr target;		/* unset: the guest's own address */
 	uint16_t port;			/* towards the guest */
+	uint16_t rule;			/* which it serves, of conf.host_rules */
+	uint32_t gen;			/* in its events' references */
+	uint32_t next_free;		/* index + 1, 0: none */
 	bool paused;			/* out of flows or descriptors, or too many half open: accept again when one is free */
+};
+
+struct app_group {			/* published ports of one protocol in one direction, without those of "auto" */
+	unsigned strong;		/* asked for by number */
+	unsigned weak;			/* of "all" ... */
+	unsigned share;			/* ... how many of them may take a descriptor ... */
+	unsigned bound;			/* ... and how many do */
+	bool wait;			/* some of them wait for their interface */
+};
+
+struct app_late {			/* a rule with an interface, or an address that was not there */
+	uint16_t rule;			/* of conf.host_rules */
+	unsigned ifindex;		/* that its sockets are bound to, 0: none */
+	bool served;
+	bool failed;			/* the interface is there, but ports could not be bound */
 };
 
 enum app_end {
@@ -81,6 +100,9 @@ struct app {
 
 	struct box_ns ns;
 	struct box_watch watch;
+	struct resolv_watch resolv;
+	ns_t resolv_look_at;		/* next look at what can't be watched, NS_NEVER: it can be */
+	uint32_t dns_cnt;		/* uses of resolvers, as of the last look */
 	struct box_daemon daemon;
 	struct box_notes notes;
 	int signal_fd, pid_fd;
@@ -91,7 +113,15 @@ struct app {
 
 	struct app_listener *listener;
 	uint32_t *half_open;		/* by listener */
-	uint32_t listener_cnt;
+	uint32_t listener_cnt;		/* in use, or free again */
+	uint32_t listener_cap;
+	uint32_t listener_free;		/* first one that is free again: index + 1, 0: none */
+	struct app_group group[2][FWD_PROTOS];	/* on the host, in the namespace */
+	unsigned fd_limit, fd_wanted;	/* hard limit of descriptors, and what would be enough for all ports */
+	struct app_late *late;
+	unsigned late_cnt;
+	int late_fd;			/* notifications, -1: nothing to wait for */
+	int own_fd;			/* the same for own.c */
 	ns_t listen_until;		/* how long to wait for a port that is in use */
 	bool any_paused;
 
@@ -121,19 +151,63 @@ int app_init(struct app *a, int argc, char *const argv[], struct err *e);
 /* What the kernel does not take back by itself; also after app_init() failed half-way */
 void app_free(struct app *a);
 ns_t app_clock(void);
+/* The interface that people chose as a template, NULL: none */
+const char *app_template_name(const struct app *a, enum fwd_family fam);
+/* The first two numbers in a file of /proc: how many there are */
+int app_proc_numbers(const char *path, unsigned *ret_a, unsigned *ret_b);
+
+/* --- dns.c --- */
+/* Resolvers of the forwarding addresses, from options and the host's file, and the watch of that */
+int app_dns_init(struct app *a, struct err *e);
+/* The file may have changed */
+void app_dns_event(struct app *a, const struct ev_hit *hit);
+/* After a turn, where the file can't be watched: look at it if the guest has asked */
+void app_dns_look(struct app *a);
 
 /* --- fwd.c --- */
-/* Addresses of both families from options, the host's network and its resolvers */
+/* Addresses of both families from options and the host's network */
 int app_fwd_init(struct app *a, struct err *e);
-/* Bind all published ports */
-int app_listen(struct app *a, struct err *e);
-/* Free the published ports at once, for the next instance: the kernel takes its time with the rest of us */
-void app_listen_close(struct app *a);
-/* Inside the namespace: bind the loopback ports that lead to the host */
-int app_listen_ns(struct app *a, struct err *e);
 void app_listen_event(struct app *a, const struct ev_hit *hit);
 /* Accept again where that was given up */
 void app_listen_resume(struct app *a);
+
+/* --- listen.c --- */
+/* Whether the descriptors that we may have are enough, before anything is bound */
+int app_listen_budget(struct app *a, struct err *e);
+/* Bind all published ports that don't depend on what the other side listens on */
+int app_listen(struct app *a, struct err *e);
+/* Inside the namespace: bind the loopback ports that lead to the host */
+int app_listen_ns(struct app *a, struct err *e);
+/* Free the published ports at once, for the next instance: the kernel takes its time with the rest of us */
+void app_listen_close(struct app *a);
+/* The ports of one rule: 0, -ENODEV without its interface, or another negative errno. *ret_absent: the host does not have
+ * the address yet.
+ */
+int app_listen_rule(struct app *a, unsigned rule, bool *ret_absent, struct err *e);
+void app_listen_rule_close(struct app *a, unsigned rule);
+/* A socket for PORT of rule RULE of conf.host_rules: index in a->listener, or negative errno. FREEBIND: even if the host
+ * does not have the address.
+ */
+int app_listener_open(struct app *a, unsigned rule, uint16_t port, bool freebind);
+void app_listener_close(struct app *a, uint32_t idx);
+
+/* --- late.c --- */
+/* Follow the interface and address of RULE, tell people once if it is not served. NO_IFNAME, ABSENT: what is missing. */
+int app_late_add(struct app *a, unsigned rule, bool no_ifname, bool absent, struct err *e);
+/* Begin to watch, if there is reason to */
+int app_late_open(struct app *a, struct err *e);
+void app_late_close(struct app *a);
+void app_late_check(struct app *a);
+void app_late_event(struct app *a, const struct ev_hit *hit);
+
+/* --- own.c --- */
+/* Notifications of changes, if there is reason to look at them; they are kept until the loop runs */
+int app_own_open(struct app *a, struct err *e);
+/* What of the host's own addresses concerns S, whose guest addresses are set */
+void app_own_init(const struct app *a, const struct nl_template *t, struct fwd_family_set *s);
+/* --host-own-addr, inside the namespace, where the interface is up */
+int app_own_link(struct app *a, struct nl *nl, uint32_t ifindex, struct err *e);
+void app_own_event(struct app *a, const struct ev_hit *hit);
 
 /* --- inside.c --- */
 /* Whether some rule takes sockets inside the namespace at run time */

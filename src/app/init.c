@@ -32,15 +32,14 @@ ns_t app_clock(void)
 	return t.tv_sec * NS_S + t.tv_nsec;
 }
 
-/* The first COUNT numbers of a file in /proc: how many there are */
-static int proc_numbers(const char *path, unsigned *ret_a, unsigned *ret_b)
+int app_proc_numbers(const char *path, unsigned *ret_a, unsigned *ret_b)
 {
 	FILE *f = fopen(path, "re");
 	int n = f ? fscanf(f, "%u %u", ret_a, ret_b) : 0;
 
 	if (f)
 		fclose(f);
-	return n;
+	return BYTES_MAX(n, 0);
 }
 
 static void log_init(struct app *a)
@@ -62,9 +61,12 @@ static int rules_init(struct app *a, int argc, char *const argv[], struct err *e
 	struct conf_ports ports = { 49152, 65535 };	/* RFC 6335 6 */
 	unsigned first, last;
 
-	if (proc_numbers("/proc/sys/net/ipv4/ip_local_port_range", &first, &last) == 2 && first <= last && last <= 65535) {
+	if (app_proc_numbers("/proc/sys/net/ipv4/ip_local_port_range", &first, &last) == 2 && first <= last && last <= 65535) {
 		ports.ephemeral_first = (uint16_t)first;
 		ports.ephemeral_last = (uint16_t)last;
+	} else {
+		app_log(&a->log, APP_WARN, "Can't read net.ipv4.ip_local_port_range: taking %u to %u for the host's own ports",
+			ports.ephemeral_first, ports.ephemeral_last);
 	}
 	return conf_rules_parse(&a->conf, argc, argv, &ports, e);
 }
@@ -100,7 +102,7 @@ static unsigned proc_number(const char *path, unsigned missing, unsigned most)
 {
 	unsigned n, none;
 
-	return proc_numbers(path, &n, &none) > 0 ? BYTES_MIN(n, most) : missing;
+	return app_proc_numbers(path, &n, &none) > 0 ? BYTES_MIN(n, most) : missing;
 }
 
 /* How patient the host's own TCP is with its SYNs: a kernel without tcp_syn_linear_timeouts (Linux 6.5) has none */
@@ -143,9 +145,9 @@ static int rooms_init(struct app *a, struct err *e)
 	rng_seed(&a->rng, seed);
 	flow_tab_init(&a->flows, mem, FLOW_MAX, &hkey);
 	a->udp = (struct udp_settings){ UDP_ONEWAY, UDP_STREAM };
-	if (proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout", &s, &none) > 0 && s)
+	if (app_proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout", &s, &none) > 0 && s)
 		a->udp.timeout_oneway = s * NS_S;
-	if (proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout_stream", &s, &none) > 0 && s)
+	if (app_proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout_stream", &s, &none) > 0 && s)
 		a->udp.timeout_stream = s * NS_S;
 	kernel_tcp(&a->tcp);
 	if (!a->sk.v6)
@@ -157,17 +159,19 @@ static int rooms_init(struct app *a, struct err *e)
 	return splice_open(&a->splice, &splice, app_clock(), e);
 }
 
+const char *app_template_name(const struct app *a, enum fwd_family fam)
+{
+	return a->conf.ifname ? a->conf.ifname : a->conf.f[fam].outbound_if;
+}
+
 static int templates(struct app *a, struct err *e)
 {
 	struct nl *nl;
 	int r = nl_open(&nl, e);
 
-	for (int f = 0; f < FWD_FAMILIES && !r; f++) {
-		const char *name = a->conf.ifname ? a->conf.ifname : a->conf.f[f].outbound_if;
-
+	for (int f = 0; f < FWD_FAMILIES && !r; f++)
 		if (a->conf.f[f].on)
-			r = nl_template_get(nl, f == FWD_V6, name, &a->tmpl[f], e);
-	}
+			r = nl_template_get(nl, f == FWD_V6, app_template_name(a, (enum fwd_family)f), &a->tmpl[f], e);
 	nl_close(nl);
 	return r;
 }
@@ -244,6 +248,8 @@ static int link_init(struct app *a, struct err *e)
 		ns_family(a, FWD_V6, &nc.v6);
 		link_expects_no_ra(nc.ifname);
 		r = nl_ns_configure(nl, &nc, &a->ns_done, &a->warns, e);
+		if (!r && c->host_own_addr)
+			r = app_own_link(a, nl, a->ns_done.link.ifindex, e);
 	}
 	if (!r)
 		r = nl_links_get(nl, &links, e);
@@ -277,7 +283,6 @@ static int ns_init(void *arg)
 
 	return r ? r : app_listen_ns(l->a, l->e);
 }
-
 
 static int target_init(struct app *a, const struct box_identity *id, char *const argv[], struct err *e)
 {
@@ -380,9 +385,13 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 
 	r = rooms_init(a, e);
 	if (!r)
+		r = app_own_open(a, e);		/* before the first look */
+	if (!r)
 		r = templates(a, e);
 	if (!r)
 		r = rules_init(a, argc, argv, e);
+	if (!r)
+		r = app_listen_budget(a, e);
 	if (!r)
 		r = app_fwd_init(a, e);
 	if (!r)
@@ -391,6 +400,8 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 		r = target_init(a, id, argv, e);
 	if (!r)
 		r = watches_init(a, e);		/* the directory to watch may be open to the caller only */
+	if (!r)
+		r = app_dns_init(a, e);		/* behind the watch of the namespace: there may be one left only */
 	if (!r)
 		r = box_bounds_drop(e);
 	for (int f = 0; f < FWD_FAMILIES; f++)
@@ -425,7 +436,7 @@ int app_init(struct app *a, int argc, char *const argv[], struct err *e)
 	struct box_identity id;
 	int r;
 
-	a->pid_fd = -1;
+	a->pid_fd = a->late_fd = -1;
 	a->daemon.sync_fd = -1;
 	a->sk_ns.fd = -1;
 	r = conf_parse(&a->conf, argc, argv, e);
@@ -483,5 +494,6 @@ void app_free(struct app *a)
 		a->ev->ops->close(a->ev);
 	free(a->listener);
 	free(a->half_open);
+	free(a->late);
 	free(a);
 }

@@ -95,6 +95,16 @@ static void report_family(const struct app *a, enum fwd_family fam)
 		app_log(&a->log, APP_INFO, "    our link-local: %s", inaddr_str(&s->ours, gw));
 }
 
+static void report_rules(const struct app *a, const char *title, const struct fwd_rules *rules, bool ns)
+{
+	char line[FWD_RULE_STR_MAX];
+
+	if (rules->cnt)
+		app_log(&a->log, APP_INFO, "%s", title);
+	for (unsigned i = 0; i < rules->cnt; i++)
+		app_log(&a->log, APP_INFO, "    %s", fwd_rule_line(&rules->rule[i], ns, line));
+}
+
 void app_log_report(const struct app *a)
 {
 	const struct macaddr *m = &a->env.our_mac;
@@ -108,6 +118,8 @@ void app_log_report(const struct app *a)
 	app_log(&a->log, APP_INFO, "    host: %02x:%02x:%02x:%02x:%02x:%02x", m->b[0], m->b[1], m->b[2], m->b[3], m->b[4], m->b[5]);
 	report_family(a, FWD_V4);
 	report_family(a, FWD_V6);
+	report_rules(a, "Inbound forwarding rules (HOST):", &a->conf.host_rules, false);
+	report_rules(a, "Outbound forwarding rules (SPLICE):", &a->conf.ns_rules, true);
 	app_log(&a->log, APP_DEBUG, "Engine %s; SO_PEEK_OFF for TCP: IPv4 %s, IPv6 %s; link offloads 0x%x to, 0x%x from the guest",
 		a->ev->ops->name, a->sk.peek_off[SK_V4] ? "yes" : "no", a->sk.peek_off[SK_V6] ? "yes" : "no",
 		a->tap.l2.takes, a->tap.l2.gives);

@@ -108,6 +108,9 @@ static void (*const routes[EV_KIND_CNT])(struct app *, const struct ev_hit *) = 
 	[EV_KIND_NS]	 = app_inside_event,
 	[EV_KIND_CHILD]	 = on_child,
 	[EV_KIND_SIGNAL] = on_signal,
+	[EV_KIND_MONITOR] = app_late_event,
+	[EV_KIND_OWN]	 = app_own_event,
+	[EV_KIND_RESOLV] = app_dns_event,
 };
 
 /* What we serve has ended: is everything that was accepted on its way out? */
@@ -131,6 +134,8 @@ static void advertise(struct app *a)
 static void begin(struct app *a)
 {
 	a->advertise_at = NS_NEVER;
+	if (a->late_cnt)
+		app_late_check(a);	/* before the notifications began */
 	if (a->conf.splice_only)
 		return;
 	if (a->conf.config_net) {
@@ -180,6 +185,7 @@ void app_loop(struct app *a)
 		advertise(a);
 		splice_tick(&a->splice, a->env.now);
 		app_listen_resume(a);
+		app_dns_look(a);
 		if (a->trace.on)
 			app_log_trace(a);
 		if (a->end == APP_END_DRAIN)

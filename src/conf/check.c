@@ -53,6 +53,8 @@ int conf_check(struct conf *c, struct err *e)
 		return err_set(e, -EINVAL, "--host-lo-to-ns-lo and --no-splice exclude each other");
 	if ((c->no_copy_routes || c->no_copy_addrs) && !c->config_net)
 		return err_set(e, -EINVAL, "--no-copy-%s needs --config-net", c->no_copy_routes ? "routes" : "addrs");
+	if (c->host_own_addr && !c->config_net)
+		return err_set(e, -EINVAL, "--host-own-addr needs --config-net");
 	if (c->f[FWD_V4].outbound_if && !c->f[FWD_V4].on)
 		return err_set(e, -EINVAL, "--outbound-if4 and --ipv6-only exclude each other");
 	if (c->f[FWD_V6].outbound_if && !c->f[FWD_V6].on)

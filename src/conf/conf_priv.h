@@ -89,6 +89,7 @@ struct conf_spec {			/* what a port spec is read against */
 	bool on[FWD_FAMILIES];
 	bool proto_on;
 	bool ns;			/* -T, -U: no listening address */
+	bool scan_ok;			/* what listens on the other side can be known: "auto" */
 	struct conf_ports ports;
 };
 

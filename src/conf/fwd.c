@@ -4,13 +4,13 @@
  *
  *	spec   = "none" | [ listen "/" ] chunk { "," chunk }
  *	listen = [ address | "*" ] [ "%" ifname ]
- *	chunk  = "all" [ ":" address ] | "~" range | range [ ":" target ]
+ *	chunk  = "auto" | "all" [ ":" address ] | "~" range | range [ ":" target ]
  *	target = address [ "/" range ] | range
  *	range  = port [ "-" port ]
  *
  * What precedes the first slash is tried as `listen` before anything else.
- * Exclusions hold for the whole spec, wherever they stand. It binds nothing:
- * that ports are free is for app to find out.
+ * Exclusions and "auto" hold for the whole spec, wherever they stand. It binds
+ * nothing: that ports are free is for app to find out.
  *
  * Invariants of a table: no two rules of one protocol could want the same port
  * of the same address, and ports are 1 to 65535 on both sides.
@@ -36,7 +36,7 @@ struct conf_scan {			/* one spec being read */
 	struct err *e;
 	struct fwd_rule rule;		/* what all rules of this spec have in common */
 	bool includes;			/* some chunk names ports */
-	struct inaddr all_target;	/* of the last "all:address" */
+	struct inaddr all_target;	/* of the last "all" */
 	uint8_t skip[(CONF_PORT_MAX + 8) / 8];	/* a bit for each excluded port */
 };
 
@@ -61,20 +61,39 @@ static bool conf_chunk_is(const struct conf_chunk *k, const char *word)
 	return k->len == strlen(word) && !memcmp(k->p, word, k->len);
 }
 
+/* Blanks and a sign in front are what callers of the reference program get away with: "22, 23" */
+static bool conf_port(const char *p, size_t len, uint16_t *ret)
+{
+	uint64_t port;
+
+	while (len && (*p == ' ' || (*p >= '\t' && *p <= '\r'))) {
+		p++;
+		len--;
+	}
+	if (len && *p == '+') {
+		p++;
+		len--;
+	}
+	if (!conf_text_num(p, len, 10, CONF_PORT_MAX, &port))
+		return false;
+	*ret = (uint16_t)port;
+	return true;
+}
+
 static bool conf_range(const char *p, size_t len, uint16_t *ret_first, uint16_t *ret_last)
 {
 	const char *dash = memchr(p, '-', len);
-	uint64_t first, last;
+	uint16_t first, last;
 
-	if (!conf_text_num(p, dash ? (size_t)(dash - p) : len, 10, CONF_PORT_MAX, &first))
+	if (!conf_port(p, dash ? (size_t)(dash - p) : len, &first))
 		return false;
 	last = first;
-	if (dash && !conf_text_num(dash + 1, len - (size_t)(dash + 1 - p), 10, CONF_PORT_MAX, &last))
+	if (dash && !conf_port(dash + 1, len - (size_t)(dash + 1 - p), &last))
 		return false;
 	if (first > last)
 		return false;
-	*ret_first = (uint16_t)first;
-	*ret_last = (uint16_t)last;
+	*ret_first = first;
+	*ret_last = last;
 	return true;
 }
 
@@ -93,6 +112,7 @@ static bool conf_listen_overlap(const struct fwd_rule *x, const struct fwd_rule 
 static int conf_rule_add(const struct conf_scan *n, const struct fwd_rule *new)
 {
 	unsigned i, sockets = new->last - new->first + 1u;
+	char name[2][FWD_RULE_STR_MAX];
 	struct fwd_rules *t = n->rules;
 
 	for (i = 0; i < t->cnt; i++) {
@@ -101,9 +121,9 @@ static int conf_rule_add(const struct conf_scan *n, const struct fwd_rule *new)
 		sockets += o->last - o->first + 1u;
 		if (o->proto == new->proto && o->first <= new->last && new->first <= o->last &&
 		    conf_listen_overlap(o, new))
-			return err_set(n->e, -EEXIST, "--%s: ports %u to %u overlap ports %u to %u, "
-				       "which are forwarded already", n->s->opt, new->first, new->last, o->first,
-				       o->last);
+			return err_set(n->e, -EEXIST, "--%s: overlap of %s and, given before, %s", n->s->opt,
+				       fwd_rule_name(new, n->s->ns, new->first, new->last, name[0]),
+				       fwd_rule_name(o, n->s->ns, o->first, o->last, name[1]));
 	}
 	if (t->cnt == FWD_RULE_MAX)
 		return err_set(n->e, -E2BIG, "--%s: more than %d ranges of ports", n->s->opt, FWD_RULE_MAX);
@@ -113,13 +133,24 @@ static int conf_rule_add(const struct conf_scan *n, const struct fwd_rule *new)
 	return 0;
 }
 
-static bool conf_skipped(const struct conf_scan *n, unsigned port)
+/* The first port from FIRST to LAST that is excluded, or is not; LAST + 1: none. Bytes that are all alike are passed as a
+ * whole: this runs over all ports with each start, by default four times.
+ */
+static unsigned conf_find(const struct conf_scan *n, unsigned first, unsigned last, bool excluded)
 {
-	return n->skip[port / 8] >> port % 8 & 1;
+	while (first <= last && (n->skip[first / 8] >> first % 8 & 1) != excluded)
+		first += first % 8 == 0 && n->skip[first / 8] == (excluded ? 0 : 0xff) ? 8 : 1;
+	return BYTES_MIN(first, last + 1);
 }
 
 static void conf_skip(struct conf_scan *n, unsigned first, unsigned last)
 {
+	for (; first <= last && first % 8; first++)
+		n->skip[first / 8] |= (uint8_t)(1 << first % 8);
+	if (first + 7 <= last) {
+		memset(n->skip + first / 8, 0xff, (last + 1 - first) / 8);
+		first = (last + 1) & ~7u;
+	}
 	for (; first <= last; first++)
 		n->skip[first / 8] |= (uint8_t)(1 << first % 8);
 }
@@ -127,23 +158,20 @@ static void conf_skip(struct conf_scan *n, unsigned first, unsigned last)
 /* Rules for what exclusions leave of RULE's ports */
 static int conf_rule_split(const struct conf_scan *n, const struct fwd_rule *rule)
 {
-	unsigned first, last;
+	unsigned first = rule->first, last;
 
-	for (first = rule->first; first <= rule->last; first = last + 1) {
+	while ((first = conf_find(n, first, rule->last, false)) <= rule->last) {
 		struct fwd_rule part = *rule;
 		int r;
 
-		last = first;
-		if (conf_skipped(n, first))
-			continue;
-		while (last < rule->last && !conf_skipped(n, last + 1))
-			last++;
+		last = conf_find(n, first, rule->last, true) - 1;
 		part.first = (uint16_t)first;
 		part.last = (uint16_t)last;
 		part.target_first = (uint16_t)(rule->target_first + (first - rule->first));
 		r = conf_rule_add(n, &part);
 		if (r)
 			return r;
+		first = last + 1;
 	}
 	return 0;
 }
@@ -223,8 +251,7 @@ static int conf_collect(struct conf_scan *n, const char *p)
 		struct conf_chunk k = conf_chunk_next(&p);
 
 		if (conf_chunk_is(&k, "auto"))
-			return err_set(n->e, -EOPNOTSUPP, "--%s: 'auto' is not supported by this version yet, "
-				       "name the ports, or use 'all'", n->s->opt);
+			n->rule.scan = true;
 		if (conf_chunk_is(&k, "none"))
 			return conf_chunk_err(n, &k, "can't be part of a list");
 		if (k.len && *k.p == '~') {
@@ -232,18 +259,24 @@ static int conf_collect(struct conf_scan *n, const char *p)
 				return conf_chunk_err(n, &k, "expected a port or range behind ~");
 			conf_skip(n, first, last);
 		} else if (conf_chunk_is_all(&k)) {
-			int r = k.len > 3 ? conf_target_addr(n, &k, k.p + 4, k.len - 4, &n->all_target) : 0;
+			int r = 0;
 
+			n->all_target = (struct inaddr){ { 0 } };
+			if (k.len > 3)
+				r = conf_target_addr(n, &k, k.p + 4, k.len - 4, &n->all_target);
 			if (r)
 				return r;
-		} else {
+		} else if (!conf_chunk_is(&k, "auto")) {
 			n->includes = true;
 		}
 	}
+	if (n->rule.scan && !n->s->scan_ok)
+		return err_set(n->e, -EINVAL, "--%s: 'auto' is only for pasta, namespaces: name the ports, or use 'all'",
+			       n->s->opt);
 	return 0;
 }
 
-/* "all", or exclusions only: what can be had of all ports but ephemeral ones */
+/* "all", "auto", or exclusions only: what can be had of all ports but ephemeral ones */
 static int conf_all(struct conf_scan *n)
 {
 	struct fwd_rule rule = n->rule;
@@ -326,7 +359,7 @@ int conf_spec_parse(struct fwd_rules *rules, const struct conf_spec *s, const ch
 	while (p) {
 		struct conf_chunk k = conf_chunk_next(&p);
 
-		if (k.len && (*k.p == '~' || conf_chunk_is_all(&k)))
+		if (k.len && (*k.p == '~' || conf_chunk_is_all(&k) || conf_chunk_is(&k, "auto")))
 			continue;
 		r = conf_include(&n, &k);
 		if (r)

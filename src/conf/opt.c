@@ -27,12 +27,14 @@ static int conf_mode_of(struct conf *c, const char *argv0, struct err *e)
 
 static void conf_defaults(struct conf *c)
 {
-	*c = (struct conf){
-		.level = CONF_LEVEL_INFO,
-		.mtu = CONF_MTU_DEFAULT,
-		.our_mac = { { 0x9a, 0x55, 0x9a, 0x55, 0x9a, 0x55 } },
-		.f = { [FWD_V4] = { .on = true }, [FWD_V6] = { .on = true } },
-	};
+	static const struct macaddr mac = { { 0x9a, 0x55, 0x9a, 0x55, 0x9a, 0x55 } };
+
+	memset(c, 0, offsetof(struct conf, host_rules));
+	c->host_rules.cnt = c->ns_rules.cnt = 0;
+	c->level = CONF_LEVEL_INFO;
+	c->mtu = CONF_MTU_DEFAULT;
+	c->our_mac = mac;
+	c->f[FWD_V4].on = c->f[FWD_V6].on = true;
 }
 
 void conf_warn_add(struct conf *c, const char *text)
@@ -122,12 +124,46 @@ int conf_parse(struct conf *ret, int argc, char *const argv[], struct err *e)
 	return r ? r : conf_target_parse(ret, argc, argv, optind, e);
 }
 
+static bool conf_opt_is_ports(const struct conf_opt *o)
+{
+	return o && (o->set == conf_set_host_ports || o->set == conf_set_ns_ports);
+}
+
+static int conf_rules_add(struct conf *c, const struct conf_opt *o, struct conf_spec *s, const char *text, struct err *e)
+{
+	s->opt = o->name;
+	s->proto = o->letter == 't' || o->letter == 'T' ? FWD_TCP : FWD_UDP;
+	s->proto_on = s->proto == FWD_TCP ? !c->no_tcp : !c->no_udp;
+	s->ns = o->set == conf_set_ns_ports;
+	return conf_spec_parse(s->ns ? &c->ns_rules : &c->host_rules, s, text, e);
+}
+
+/* "auto" where nothing was GIVEN, by row of the table. What nobody asked for must not prevent a start. */
+static void conf_rules_default(struct conf *c, const bool *given, struct conf_spec *s)
+{
+	struct err ignored;
+	unsigned i;
+
+	for (i = 0; i < conf_opt_cnt && s->scan_ok; i++) {
+		unsigned host = c->host_rules.cnt, ns = c->ns_rules.cnt;
+
+		if (!conf_opt_is_ports(&conf_opt_tab[i]) || given[i])
+			continue;
+		if (conf_rules_add(c, &conf_opt_tab[i], s, "auto", &ignored)) {
+			c->host_rules.cnt = host;
+			c->ns_rules.cnt = ns;
+		}
+	}
+}
+
 int conf_rules_parse(struct conf *c, int argc, char *const argv[], const struct conf_ports *ports, struct err *e)
 {
 	struct conf_spec s = {
 		.on = { [FWD_V4] = c->f[FWD_V4].on, [FWD_V6] = c->f[FWD_V6].on },
+		.scan_ok = c->mode == CONF_MODE_PASTA,
 		.ports = *ports,
 	};
+	bool given[CONF_OPT_MAX] = { false };
 	const struct conf_opt *o;
 	struct conf_getopt g;
 	int val, r;
@@ -138,15 +174,13 @@ int conf_rules_parse(struct conf *c, int argc, char *const argv[], const struct 
 	opterr = 0;
 	while ((val = getopt_long(argc, argv, g.letters, g.names, NULL)) != -1) {
 		o = conf_opt_find(val);
-		if (!o || (o->set != conf_set_host_ports && o->set != conf_set_ns_ports))
+		if (!conf_opt_is_ports(o))
 			continue;
-		s.opt = o->name;
-		s.proto = o->letter == 't' || o->letter == 'T' ? FWD_TCP : FWD_UDP;
-		s.proto_on = s.proto == FWD_TCP ? !c->no_tcp : !c->no_udp;
-		s.ns = o->set == conf_set_ns_ports;
-		r = conf_spec_parse(s.ns ? &c->ns_rules : &c->host_rules, &s, optarg, e);
+		given[o - conf_opt_tab] = true;
+		r = conf_rules_add(c, o, &s, optarg, e);
 		if (r)
 			return r;
 	}
+	conf_rules_default(c, given, &s);
 	return 0;
 }

@@ -112,6 +112,11 @@ const struct conf_opt conf_opt_tab[] = {
 	{ "map-guest-addr", .arg = "ADDR", .modes = CONF_IN_PASTA, .set = conf_set_alias, CONF_FAMILY_AT(host_guest),
 	  .help = "Address that stands for the host's own address,\n"
 		  "one for each of IPv4 and IPv6, or none (default)" },
+	{ "host-own-addr", .modes = CONF_IN_PASTA, .set = conf_set_flag, CONF_AT(host_own_addr),
+	  .help = "With --config-net: an address that the namespace\n"
+		  "shares with the host leads to the host, where no\n"
+		  "socket of the namespace has the port. Services on\n"
+		  "the host's loopback stay closed" },
 
 	{ "dns", 'D', "ADDR", .modes = CONF_IN_PASTA, .set = conf_set_dns, .loopback = CONF_LOOPBACK_ALLOWED,
 	  .help = "Resolver to advertise, up to three for each of\n"
@@ -121,8 +126,8 @@ const struct conf_opt conf_opt_tab[] = {
 	  .help = "Pass queries sent to this address to --dns-host" },
 	{ "dns-host", .arg = "ADDR", .modes = CONF_IN_PASTA, .set = conf_set_family_addr, CONF_FAMILY_AT(dns_host),
 	  .loopback = CONF_LOOPBACK_ALLOWED,
-	  .help = "Resolver for --dns-forward, default: the first of\n"
-		  "/etc/resolv.conf" },
+	  .help = "Resolver for --dns-forward, default: those of\n"
+		  "/etc/resolv.conf, as it is at the time" },
 	{ "search", 'S', "LIST", .modes = CONF_IN_PASTA, .set = conf_set_search,
 	  .help = "Search domains, space-separated, or none\n"
 		  "default: /etc/resolv.conf" },
@@ -140,20 +145,22 @@ const struct conf_opt conf_opt_tab[] = {
 
 	{ "tcp-ports", 't', "SPEC", .modes = CONF_IN_PASTA, .set = conf_set_host_ports,
 	  .help = "Forward TCP ports of the host to the namespace\n"
-		  "SPEC: none (default), or [[ADDR][%IFNAME]/]LIST\n"
-		  "LIST: comma-separated PORT[-PORT], all, or\n"
-		  "~PORT[-PORT] for all but these; a range with\n"
+		  "SPEC: none, or [[ADDR][%IFNAME]/]LIST\n"
+		  "LIST: comma-separated PORT[-PORT], all, auto (all\n"
+		  "that the other side listens on), or ~PORT[-PORT]\n"
+		  "for all but these; a range with\n"
 		  ":[ADDR/]PORT[-PORT] or :ADDR has another target\n"
+		  "default: auto\n"
 		  "-t 2222:22  -t 127.0.0.1/8000-8009,90  -t all,~25" },
 	{ "udp-ports", 'u', "SPEC", .modes = CONF_IN_PASTA, .set = conf_set_host_ports,
 	  .help = "Forward UDP ports of the host, SPEC as above\n"
-		  "default: none" },
+		  "default: auto" },
 	{ "tcp-ns", 'T', "SPEC", .modes = CONF_IN_PASTA, .set = conf_set_ns_ports,
 	  .help = "Forward TCP ports of the namespace's loopback to\n"
 		  "the host's, SPEC as above, not [ADDR][%IFNAME]/\n"
-		  "default: none" },
+		  "default: auto" },
 	{ "udp-ns", 'U', "SPEC", .modes = CONF_IN_PASTA, .set = conf_set_ns_ports,
-	  .help = "Forward UDP ports in the same way, default: none" },
+	  .help = "Forward UDP ports in the same way, default: auto" },
 	{ "freebind", .modes = CONF_IN_PASTA, .set = conf_set_flag, CONF_AT(freebind),
 	  .help = "Let -t and -u listen on addresses that the host\n"
 		  "doesn't have (yet)" },

@@ -40,8 +40,8 @@ struct inaddr fwd_to_host(const struct fwd *w, const struct inaddr *dst, uint16_
 		return s->dns_host;
 	if (fwd_is(&s->host_loopback, dst))
 		return fwd_loopback(family);
-	if (fwd_is(&s->host_guest, dst) && !inaddr_is_unset(&s->guest))
-		return s->guest;
+	if (fwd_is(&s->host_guest, dst) && !inaddr_is_unset(&s->host_own))
+		return s->host_own;
 	return *dst;
 }
 
@@ -53,6 +53,28 @@ bool fwd_is_guest(const struct fwd *w, const struct inaddr *a)
 		if (inaddr_eq(&s->more[i], a))
 			return true;
 	return fwd_is(&s->guest, a) || fwd_is(&s->seen, a) || fwd_is(&s->seen_ll, a);
+}
+
+/* Place of A in the shared addresses of its family, -1: it has none */
+static int fwd_shared_idx(const struct fwd_family_set *s, const struct inaddr *a)
+{
+	for (unsigned i = 0; i < s->shared_cnt; i++)
+		if (inaddr_eq(&s->shared[i], a))
+			return (int)i;
+	return -1;
+}
+
+bool fwd_is_shared(const struct fwd *w, const struct inaddr *a)
+{
+	return fwd_shared_idx(&w->f[fwd_family_of(a)], a) >= 0;
+}
+
+bool fwd_is_lost(const struct fwd *w, const struct inaddr *a)
+{
+	const struct fwd_family_set *s = &w->f[fwd_family_of(a)];
+	int i = fwd_shared_idx(s, a);
+
+	return i >= 0 && s->shared_lost & 1u << i;
 }
 
 int fwd_from_host(const struct fwd *w, const struct inaddr *peer, struct inaddr *ret)

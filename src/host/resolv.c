@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,4 +168,14 @@ int resolv_read(int dir_fd, const char *path, struct resolv *ret, struct err *e)
 	free(buf);
 	close(fd);
 	return ret_code;
+}
+
+uint32_t resolv_scope(const char *scope)
+{
+	char *end;
+	unsigned long n = strtoul(scope, &end, 10);
+
+	if (*scope >= '0' && *scope <= '9' && !*end)
+		return n <= INT32_MAX ? (uint32_t)n : 0;
+	return if_nametoindex(scope);
 }

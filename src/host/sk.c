@@ -292,6 +292,7 @@ static const struct sk_ops sk_host_ops = {
 	.recv_dgrams = sk_recv_dgrams,
 	.send_dgrams = sk_send_dgrams,
 	.recv_err = sk_recv_err,
+	.guest_has = sk_guest_has,
 };
 
 static bool probe_peek_off(int af)
@@ -351,7 +352,7 @@ int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref r
 		err = sk_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, !l->any);
 	if (!err)
 		err = sk_set_int(fd, SOL_SOCKET, SO_REUSEADDR, l->proto == SK_TCP);
-	if (!err && s->set.freebind)
+	if (!err && (s->set.freebind || l->freebind))
 		err = sk_set_int(fd, IPPROTO_IP, IP_FREEBIND, 1);
 	if (!err && l->ifname && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, l->ifname, (socklen_t)strlen(l->ifname)))
 		err = -errno;

@@ -74,3 +74,20 @@ int sk_new(struct sk_host *s, const struct inaddr *to, int type, int proto)
 	s->slot[fd] = (struct sk_slot){ .peek_off = SK_PEEK_UNSET, .v6 = v6, .dgram = type == SOCK_DGRAM };
 	return fd;
 }
+
+bool sk_host_has_addr(const struct inaddr *a, const char *ifname)
+{
+	const int af = inaddr_is_v4(a) ? AF_INET : AF_INET6;
+	const struct sk_addr any_port = { .a = *a };
+	int fd = socket(af, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	union sk_sockaddr sa;
+	socklen_t len = sk_to_sockaddr(&any_port, af, &sa);
+	bool ok = fd >= 0;
+
+	if (ok && ifname)
+		ok = !setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, ifname, (socklen_t)strlen(ifname));
+	ok = ok && (!bind(fd, &sa.sa, len) || errno == EADDRINUSE);	/* out of ports is another matter */
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}

@@ -53,6 +53,9 @@ uint8_t sk_tcp_peer_class(struct sk *s, int h, bool v4);
 /* Keep-alive probes on, the first after IDLE_S seconds of silence, 0: the kernel's default. 0 or negative errno. */
 int sk_tcp_keep_alive(int fd, int idle_s);
 
+/* --- sk_guest.c: entry of the ops table --- */
+int sk_guest_has(struct sk *s, bool tcp, const struct sk_addr *local, const struct sk_addr *remote);
+
 /* --- sk_dgram.c: entries of the ops table --- */
 int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, const struct sk_addr *to, struct sk_addr *ret_local);
 int sk_ping_open(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from);

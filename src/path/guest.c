@@ -110,6 +110,7 @@ static void take_ip(struct path *pa, uint32_t i, bool v4)
 	struct flow_key key = { .proto = FLOW_FREE };
 	const struct view whole = pkt->l4;
 	struct env *e = pa->p.env;
+	bool reassembled = false;
 
 	switch (v4 ? wire_ip4_parse(&pkt->l4, &pkt->ip) : wire_ip6_parse(&pkt->l4, &pkt->ip)) {
 	case WIRE_IP_OK:
@@ -122,6 +123,7 @@ static void take_ip(struct path *pa, uint32_t i, bool v4)
 			env_drop(e, DROP_IP_FRAGMENT);
 		if (!pa->p.reasm || !proto_reasm_take(&pa->p, pa->p.reasm, whole, pkt))
 			return;
+		reassembled = true;
 		break;
 	case WIRE_IP_NO_NEXT:
 		env_drop(e, DROP_IP_EXT);
@@ -136,6 +138,8 @@ static void take_ip(struct path *pa, uint32_t i, bool v4)
 		return;
 	}
 	fwd_seen(pa->p.fwd, &pkt->ip.src);
+	if (fwd_is_shared(pa->p.fwd, &pkt->ip.dst) && proto_shared_take(&pa->p, pkt, reassembled))
+		return;
 	key.guest = pkt->ip.src;
 	key.far = pkt->ip.dst;
 	if (pkt->ip.proto == WIRE_IP_TCP) {

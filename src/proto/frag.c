@@ -52,19 +52,11 @@ static uint32_t frag_emit(const struct env *e, uint8_t *p, const struct frag *g)
 static bool frag_send(struct env *e, const uint8_t *hdr, uint32_t hdr_len, struct view v)
 {
 	struct l2_frame f;
-	uint32_t off = hdr_len;
 
 	if (!proto_reserve(e, &f, hdr_len + v.len))
 		return false;
 	view_scatter(f.iov, 0, hdr, hdr_len);
-	for (const struct iovec *i = v.iov; v.len; i++) {
-		const uint32_t n = BYTES_MIN((uint32_t)i->iov_len - v.off, v.len);
-
-		view_scatter(f.iov, off, (const uint8_t *)i->iov_base + v.off, n);
-		off += n;
-		v.len -= n;
-		v.off = 0;
-	}
+	proto_put(&f, hdr_len, v);
 	return proto_commit(e, &f);
 }
 

@@ -48,6 +48,18 @@ uint32_t proto_emit_l3(const struct env *e, uint8_t *p, const struct inaddr *src
 	return WIRE_ETH_LEN + wire_ip_emit(p + WIRE_ETH_LEN, &ip, l4_len);
 }
 
+void proto_put(const struct l2_frame *f, uint32_t off, struct view v)
+{
+	for (const struct iovec *i = v.iov; v.len; i++) {
+		const uint32_t n = BYTES_MIN((uint32_t)i->iov_len - v.off, v.len);
+
+		view_scatter(f->iov, off, (const uint8_t *)i->iov_base + v.off, n);
+		off += n;
+		v.len -= n;
+		v.off = 0;
+	}
+}
+
 bool proto_reserve(struct env *e, struct l2_frame *f, uint32_t total)
 {
 	if (e->l2->ops->reserve(e->l2, f, 1, total) < 1) {

@@ -140,6 +140,17 @@ static int fake_dg_recv_err(struct sk *sk, int h, struct sk_err *ret, void *buf,
 	return 0;
 }
 
+static int fake_dg_guest_has(struct sk *sk, bool tcp, const struct sk_addr *local, const struct sk_addr *remote)
+{
+	struct fake_dg *s = (struct fake_dg *)sk;
+
+	s->guest_asked++;
+	s->guest_tcp = tcp;
+	s->guest_local = *local;
+	s->guest_remote = *remote;
+	return s->guest_has;
+}
+
 static const struct sk_ops fake_dg_ops = {
 	.name = "fake datagrams",
 	.result = fake_dg_result,
@@ -149,6 +160,7 @@ static const struct sk_ops fake_dg_ops = {
 	.recv_dgrams = fake_dg_recv,
 	.send_dgrams = fake_dg_send,
 	.recv_err = fake_dg_recv_err,
+	.guest_has = fake_dg_guest_has,
 };
 
 void fake_dg_init(struct fake_dg *s)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The datagram half of the host's sockets, scripted: what arrives is queued by
- * the test, what is sent is kept. Handles count from 100.
+ * the test, what is sent is kept. Handles count from 100. What is asked about
+ * the guest's sockets has one answer for all.
  */
 #ifndef FAKE_DGRAM_H
 #define FAKE_DGRAM_H
@@ -41,6 +42,10 @@ struct fake_dg {
 	uint32_t fail_recvs;
 	int fail_err;			/* of recv_err() */
 	int next_h;
+	int guest_has;			/* answer: 1, 0 or negative errno */
+	uint32_t guest_asked;		/* how often, and the last question: */
+	bool guest_tcp;
+	struct sk_addr guest_local, guest_remote;
 };
 
 void fake_dg_init(struct fake_dg *s);

@@ -275,6 +275,12 @@ static int fake_sk_ping_open(struct sk *sk, struct ev_ref ref, const struct sk_a
 	return -EMFILE;
 }
 
+static int fake_sk_guest_has(struct sk *sk, bool tcp, const struct sk_addr *local, const struct sk_addr *remote)
+{
+	(void)tcp, (void)local, (void)remote;
+	return ((struct fake_sk *)sk)->guest_has;
+}
+
 static const struct sk_ops fake_sk_ops = {
 	.name = "fake",
 	.connect = fake_sk_connect,
@@ -292,6 +298,7 @@ static const struct sk_ops fake_sk_ops = {
 	.close = fake_sk_close,
 	.udp_open = fake_sk_udp_open,
 	.ping_open = fake_sk_ping_open,
+	.guest_has = fake_sk_guest_has,
 };
 
 void fake_sk_init(struct fake_sk *k, bool deferred)

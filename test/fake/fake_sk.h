@@ -61,6 +61,7 @@ struct fake_sk {
 	int max_open;			/* sockets open at a time, then connects fail by -EMFILE; 0: no limit */
 	int connect_err;		/* negative errno for the next connects; 0: none */
 	int watch_err;
+	int guest_has;			/* what guest_has() answers */
 	struct sk_room room;		/* of new sockets */
 	uint32_t take;			/* of new sockets */
 	int cnt;			/* sockets ever */

@@ -13,6 +13,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_rule(const struct fwd_rule *r, unsigned families)
 {
+	char buf[FWD_RULE_STR_MAX];
+
+	if (strlen(fwd_rule_name(r, false, r->first, r->last, buf)) >= sizeof(buf) - 1 ||
+	    strlen(fwd_rule_line(r, false, buf)) >= sizeof(buf) - 1)
+		abort();
 	if (!r->first || r->first > r->last || !r->target_first)
 		abort();
 	if (r->target_first + (r->last - r->first) > 65535)
@@ -28,6 +33,19 @@ static void check_rule(const struct fwd_rule *r, unsigned families)
 		abort();
 }
 
+/* A packet to one could reach the other */
+static bool same_socket(const struct fwd_rule *x, const struct fwd_rule *y)
+{
+	bool v4 = inaddr_is_v4(&x->listen);
+
+	if (*x->ifname && *y->ifname && strcmp(x->ifname, y->ifname))
+		return false;
+	if (x->any || y->any)
+		return true;
+	return v4 == inaddr_is_v4(&y->listen) &&
+	       (inaddr_eq(&x->listen, &y->listen) || inaddr_is_unset(&x->listen) || inaddr_is_unset(&y->listen));
+}
+
 static void check_rules(const struct fwd_rules *t, unsigned families)
 {
 	unsigned i, j;
@@ -41,8 +59,7 @@ static void check_rules(const struct fwd_rules *t, unsigned families)
 		for (j = 0; j < i; j++) {
 			const struct fwd_rule *y = &t->rule[j];
 
-			if (x->proto == y->proto && x->any && y->any && !strcmp(x->ifname, y->ifname) &&
-			    x->first <= y->last && y->first <= x->last)
+			if (x->proto == y->proto && same_socket(x, y) && x->first <= y->last && y->first <= x->last)
 				abort();
 		}
 	}

@@ -5,7 +5,7 @@
  * links that refuse, time that passes. Beyond crashes it finds frames to the guest that are malformed, a window that
  * shrinks, an acknowledgement of what the kernel did not take, SACK blocks of what is acknowledged or out of the window, timestamps
  * where nobody agreed on them, blocks of the pool that are lost, and timers that spin. UDP is switched off: its sockets
- * are another fake's.
+ * are another fake's. What the guest sends to one of its own addresses goes back to it as it is, or to the host.
  */
 #include "fuzz.h"
 
@@ -106,6 +106,14 @@ static void check_frame(struct fuzz *z, const struct world_seg *s)
 		fault("acknowledged what the kernel did not take");
 }
 
+/* Sent back to the guest, who may have sent anything */
+static bool sent_back(const struct fuzz *z, const struct fake_l2_frame *r, bool v4)
+{
+	const uint8_t *own = z->w.fwd.f[v4 ? FWD_V4 : FWD_V6].shared[0].b;
+
+	return v4 ? !memcmp(r->buf + 30, own + 12, 4) : !memcmp(r->buf + 38, own, 16);
+}
+
 /* Frames other than TCP may come from the services: only TCP is looked at */
 static void drain(struct fuzz *z)
 {
@@ -116,7 +124,7 @@ static void drain(struct fuzz *z)
 		bool v4 = r->len > 34 && bytes_get16(r->buf + 12) == WIRE_ETH_IPV4;
 
 		if (r->len < 54 || (v4 ? r->buf[23] : r->buf[20]) != WIRE_IP_TCP ||
-		    (!v4 && bytes_get16(r->buf + 12) != WIRE_ETH_IPV6)) {
+		    (!v4 && bytes_get16(r->buf + 12) != WIRE_ETH_IPV6) || sent_back(z, r, v4)) {
 			z->w.read++;
 			continue;
 		}
@@ -331,6 +339,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (mode & 8)
 		z.w.l2.split = 100;
 	z.w.fwd.icmp_on = true;
+	z.w.sk.guest_has = mode >> 7;
+	for (unsigned i = 0; i < FWD_FAMILIES; i++) {
+		struct fwd_family_set *f = &z.w.fwd.f[i];
+
+		f->shared[0] = f->guest;
+		f->shared[0].b[15] = 0x66;
+		f->shared_cnt = 1;
+	}
 	for (unsigned i = 0; i < CONNS; i++)
 		z.c[i] = (struct conn){ .port = (uint16_t)(40000 + i), .h = -1 };
 	while (z.in.left) {

@@ -39,6 +39,12 @@ def url_host(addr):
     return f"[{addr}]" if ":" in addr else addr
 
 
+def sockaddr(addr, port, *more):
+    """For connect(): "fe80::1%3" is a link-local address on the interface with index 3."""
+    addr, _, scope = addr.partition("%")
+    return (addr, port, 0, int(scope)) if scope else (addr, port, *more)
+
+
 class Ns:
     """A network namespace: a descriptor for it, and the command prefix that enters it."""
 
@@ -117,7 +123,7 @@ class Ns:
         try:
             if src:
                 s.bind((src, 0))
-            s.connect((addr, port))
+            s.connect(sockaddr(addr, port))
         except OSError:
             s.close()
             raise
@@ -134,7 +140,7 @@ class Ns:
         if addr:
             s.bind((addr, port))
         if to:
-            s.connect(to)
+            s.connect(sockaddr(*to))
         self.lab.note(f"# {self.label}: UDP socket on {addr}:{port} to {to}")
         return s
 

@@ -102,7 +102,7 @@ def test_published_from_host(lab, fam):
 
 
 @FAM
-def test_loopback_service_is_not_published(lab, fam):
+def test_B10_loopback_service_is_not_published(lab, fam):
     """B10: a service bound to the container's loopback stays private."""
     p = L.port()
     with lab.start("-t", str(p)) as i, i.ct.serve(L.LO[fam], p, hello):
@@ -132,7 +132,7 @@ def test_port_lists_and_ranges(lab, fam):
 
 
 @FAM
-def test_udp_reply_address(lab, fam):
+def test_U04_udp_reply_address(lab, fam):
     """U04: whichever of the host's addresses a client asks, the reply comes from there, many clients at once."""
     p = L.port()
     with lab.start("-u", str(p)) as i, UdpServer(i.ct.udp(L.ANY[fam], p)) as srv:
@@ -181,7 +181,7 @@ def test_loopback_ports_none(lab, fam):
 
 @FAM
 @pytest.mark.parametrize("where", ["host-loopback", "lan"])
-def test_dns_forward(lab, fam, where):
+def test_N01_dns_forward(lab, fam, where):
     """--dns-forward ADDR is the resolver --dns-host, over UDP and TCP (N01), with a real resolver and a real client."""
     fwd = {4: "169.254.1.1", 6: "fd99::53"}[fam]
     ns, host = (lab.hst, L.LO[fam]) if where == "host-loopback" else (lab.peer, L.PEER[fam])
@@ -215,7 +215,7 @@ def test_outbound_address(lab, fam):
 
 
 @FAM
-def test_outbound_interface(own_lab, fam):
+def test_A22_outbound_interface(own_lab, fam):
     """A22: --outbound-if4/6: traffic leaves through that interface though the route prefers another."""
     lab = own_lab
     lab.ip("link", "add", "up1", "netns", lab.hst.name, "type", "veth", "peer", "name", "e1", "netns", lab.peer.name)
@@ -272,7 +272,7 @@ def test_one_family(lab, only):
 # -- one instance beside another
 
 @FAM
-def test_two_instances(lab, fam):
+def test_B04_two_instances(lab, fam):
     """B04: the container of one instance reaches a port published by another one through the mapped address."""
     p = L.port()
     with lab.start("-t", str(p)) as a, lab.start("--map-guest-addr", MAPPED[4], "--map-guest-addr", MAPPED[6], mode="pid") as b, \
@@ -305,7 +305,7 @@ def test_refused_in(lab, fam):
 
 
 @FAM
-def test_interface_identity(lab, fam):
+def test_B13_interface_identity(lab, fam):
     """B13, -I, -M and --ns-mac-addr: names and addresses of the device are those that were asked for."""
     with lab.start("-I", "blue0", "--ns-mac-addr", "02:00:00:00:00:07", "-M", "02:00:00:00:00:08") as i:
         assert i.tap == "blue0"

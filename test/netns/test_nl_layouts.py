@@ -261,7 +261,7 @@ def test_gateway_without_route(pair):
     assert ("default", "2001:db8:1::1", True) in pair.routes("-6")
 
 
-def test_static(pair):  # A18: the address is that of the network
+def test_A18_static(pair):  # A18: the address is that of the network
     pair.link("up0", "192.0.2.2/24")
     pair.host("route add default via 192.0.2.1", "route add 10.0.2.0/25 via 192.0.2.9")
     got = pair.go("-a", "10.0.2.0/24", "-g", "10.0.2.2", "-m", "1500")

@@ -661,6 +661,9 @@ static void test_conflicts(void **state)
 	bad("pasta --splice-only --no-splice", "exclude each other");
 	bad("pasta --no-copy-routes", "--no-copy-routes needs --config-net");
 	bad("pasta --no-copy-addrs", "--no-copy-addrs needs --config-net");
+	bad("pasta --host-own-addr", "--host-own-addr needs --config-net");
+	ok("pasta --host-own-addr --config-net");
+	assert_true(conf.host_own_addr);
 }
 
 static void test_not_yet(void **state)

@@ -50,7 +50,8 @@ static void test_each_working_option_is_shown(void **state)
 		"userns", "netns-only", "no-netns-quit", "config-net", "no-copy-routes", "no-copy-addrs", "ns-ifname",
 		"ns-mac-addr", "mac-addr", "mtu", "hostname", "interface", "address", "netmask", "gateway", "ipv4-only",
 		"ipv6-only", "outbound", "outbound-if4", "outbound-if6", "map-host-loopback", "no-map-gw",
-		"map-guest-addr", "dns", "dns-forward", "dns-host", "search", "no-tcp", "no-udp", "no-icmp", "no-ndp",
+		"map-guest-addr", "host-own-addr", "dns", "dns-forward", "dns-host", "search", "no-tcp", "no-udp",
+		"no-icmp", "no-ndp",
 		"no-ra", "no-dhcp", "no-dhcpv6", "tcp-ports", "udp-ports", "tcp-ns", "udp-ns", "freebind",
 		"host-lo-to-ns-lo", "no-splice", "splice-only",
 	};
@@ -75,7 +76,7 @@ static void test_nothing_else_is_shown(void **state)
 {
 	static const char *const words[] = {
 		"--no-tap-tso", "--no-tap-uso", "--no-tap-csum", "--no-peek-off", "--engine", "--log-file",
-		"--conf-path", "--vhost-user", "--socket", "--repair-path", "--no-pidns", "auto",
+		"--conf-path", "--vhost-user", "--socket", "--repair-path", "--no-pidns",
 	};
 	const char *help = capture(conf_usage_print, CONF_MODE_PASTA);
 	unsigned i;
@@ -94,7 +95,7 @@ static void test_shape(void **state)
 	assert_memory_equal(help, begin, sizeof(begin) - 1);
 	assert_int_equal(help[strlen(help) - 1], '\n');
 	assert_non_null(strstr(help, "\n  -t, --tcp-ports SPEC        Forward TCP ports of the host to the namespace\n"
-			       "                              SPEC: none (default)"));
+			       "                              SPEC: none, or ["));
 	for (p = help; *p; p = end + 1) {
 		end = strchr(p, '\n');
 		if (end - p > 80 || (end > p && end[-1] == ' '))

@@ -56,6 +56,7 @@ static struct fwd full(void)
 		w.f[i] = (struct fwd_family_set){
 			.on = true,
 			.guest = addr(n->guest),
+			.host_own = addr(n->guest),
 			.seen = addr(n->guest),
 			.gateway = addr(n->gw),
 			.ours = addr(n->ours),

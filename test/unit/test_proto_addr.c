@@ -68,6 +68,7 @@ static void test_to_host_guest(void **state)
 	struct sk_addr to;
 
 	mine(r)->host_guest = alias;
+	mine(r)->host_own = r->guest;
 	to = proto_host_addr(&r->p, &alias, 7);
 	rig_same(&to.a, &r->guest);
 }

@@ -104,16 +104,26 @@ static void refuse(struct proto *p, const struct flow_key *key, const struct tcp
 		tcp_emit_stray_rst(p, key, s);
 }
 
-/* Its socket, or negative errno */
-static int open_socket(struct proto *p, const struct flow *f, uint8_t tos)
+int tcp_connect(struct proto *p, struct flow *f, const struct sk_addr *to, uint8_t tos)
 {
-	struct sk_addr to = proto_host_addr(p, &f->key.far, f->key.far_port);
-	struct inaddr from = proto_host_from(p, &to);
-	int h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), &to, &from, tos);
+	struct inaddr from = proto_host_from(p, to);
+	int h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), to, &from, tos);
 
 	if ((h == -EMFILE || h == -ENFILE) && proto_evict(p))
-		h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), &to, &from, tos);
+		h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), to, &from, tos);
 	return h;
+}
+
+/* Its socket, or negative errno */
+static int open_socket(struct proto *p, struct flow *f, uint8_t tos)
+{
+	struct sk_addr to;
+	int h = tcp_dns_open(p, f, tos);
+
+	if (h != -ENOENT)
+		return h;
+	to = proto_host_addr(p, &f->key.far, f->key.far_port);
+	return tcp_connect(p, f, &to, tos);
 }
 
 static void open_from_guest(struct proto *p, const struct flow_key *key, const struct tcp_seg *s)
@@ -139,6 +149,7 @@ static void open_from_guest(struct proto *p, const struct flow_key *key, const s
 	tcp_take_syn(p, f, &s->h);
 	tcp_of(f)->tos_guest = s->tos & TCP_DSCP_MASK;
 	tcp_phase_set(p, f, TCP_PHASE_CONNECTING);
+	tcp_dns_wait(p, f);
 }
 
 void tcp_guest_new(struct proto *p, const struct flow_key *key, const struct tcp_seg *s)

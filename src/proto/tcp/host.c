@@ -267,10 +267,13 @@ static void connected(struct proto *p, struct flow *f, uint32_t mask)
 
 	if (err == -EINPROGRESS && !(mask & (EV_ERR | EV_HUP)))
 		return;
+	if (err && tcp_dns_next(p, f))
+		return;
 	if (err) {
 		tcp_connect_failed(p, f, err);
 		return;
 	}
+	tcp_dns_connected(p, f);
 	t->host_rdhup = mask & EV_RDHUP;
 	t->host_more = mask & (EV_IN | EV_PRI | EV_RDHUP);
 	p->env->sk->ops->room(p->env->sk, f->h, &r);

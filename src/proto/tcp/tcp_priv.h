@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/seqno.h"
+#include "proto/dns.h"
 #include "proto/tcp.h"
 
 #define TCP_MSS_MIN	48u		/* least MSS we send with, as Linux's net.ipv4.tcp_min_snd_mss (TCP-16) */
@@ -105,6 +106,7 @@ struct tcp {
 	bool keep_alive;		/* probes of the host socket are on ... */
 	uint16_t keep_idle_s;		/* ... after this many seconds, 0: the kernel's default */
 	ns_t keep_at;			/* the guest's last probe */
+	struct proto_dns dns;		/* while it connects to the forwarding address */
 	uint32_t listener;		/* where this one counts as half open, FLOW_NONE: nowhere */
 	bool guest_has_ws;		/* the guest offered window scaling */
 
@@ -161,6 +163,8 @@ void tcp_finish(struct proto *p, struct flow *f);
 void tcp_take_syn(struct proto *p, struct flow *f, const struct wire_tcp *h);
 /* Fields that both ways of opening share */
 void tcp_init(struct proto *p, struct flow *f);
+/* A host socket whose connect to TO has begun, or negative errno */
+int tcp_connect(struct proto *p, struct flow *f, const struct sk_addr *to, uint8_t tos);
 /* The end of handling anything: retransmit, push, acknowledge, close, timers. May free the flow. */
 void tcp_settle(struct proto *p, struct flow *f);
 
@@ -183,6 +187,15 @@ void tcp_pass_keep_alive(struct proto *p, struct flow *f, const struct tcp_seg *
 bool tcp_refuse(struct proto *p, const struct flow_key *key, const struct tcp_seg *syn, int err);
 /* The host's connect() ended with ERR. Frees the flow. */
 void tcp_connect_failed(struct proto *p, struct flow *f, int err);
+
+/* --- dns.c: the way to a resolver, before the connection is open --- */
+/* As tcp_connect(), to the first server that has a way; -ENOENT: the flow does not go to the forwarding address */
+int tcp_dns_open(struct proto *p, struct flow *f, uint8_t tos);
+/* A connect has begun: go on after a while, if there is another server */
+void tcp_dns_wait(struct proto *p, struct flow *f);
+/* The present server refused, or was silent for that while: to the next one. False: there is none. */
+bool tcp_dns_next(struct proto *p, struct flow *f);
+void tcp_dns_connected(struct proto *p, struct flow *f);
 
 /* --- guest.c --- */
 /* The kernel took R of LEN bytes (or negative errno); FIN follows them. False: the flow is gone. */

@@ -130,6 +130,10 @@ static bool rto_expired(struct proto *p, struct flow *f)
 		proto_flow_free(p, f);
 		return false;
 	}
+	if (t->phase == TCP_PHASE_CONNECTING) {
+		tcp_dns_next(p, f);	/* the last one may take its time */
+		return true;
+	}
 	if (!syn && t->una == t->max && !t->host_more) {
 		/* the link had no room when the socket was to be looked at, and the socket turned out to be empty */
 		t->rto_at = NS_NEVER;

@@ -175,6 +175,8 @@ static void guest_one(struct udp_send *s, const struct proto_pkt *pkt)
 		return;
 	}
 	udp_alive(s->p, u, &u->guest_cnt);
+	if (u->dns.way.on)
+		udp_dns_query(s->p, s->f, &v);
 	if (gso && v.len > seg)
 		send_run(s, v, &pkt->ip, seg);
 	else if (!send_join(s, &v, &pkt->ip))
@@ -223,36 +225,40 @@ static int host_recv(struct proto *p, int h, struct sk_dgram *d, int max)
 }
 
 /* Datagrams queued between bind() and connect() may be anybody's (UDP-5) */
-static bool host_is_peer(const struct udp_flow *u, const struct sk_addr *from)
+static bool host_is_peer(const struct sk_addr *to, const struct sk_addr *from)
 {
-	return !from->port || (from->port == u->to.port && inaddr_eq(&from->a, &u->to.a));
+	return !from->port || (from->port == to->port && inaddr_eq(&from->a, &to->a));
 }
 
-/* What waits at the flow's own socket; false if the socket is dead */
-static bool host_read(struct proto *p, struct flow *f, bool *ret_more)
+/* What waits at the flow's own socket, or at the one before that (OLD); false if the socket is dead */
+static bool host_read(struct proto *p, struct flow *f, bool old, bool *ret_more)
 {
-	struct udp_flow *u = udp_body(f);
+	const struct udp_flow *u = udp_body(f);
+	const int h = old ? u->dns.old_h : f->h;
+	const struct sk_addr to = old ? u->dns.old_to : u->to;
 	struct sk_dgram d[PROTO_SCRATCH_SLOTS];
 	struct udp_outs o;
 	uint32_t tries = 0;
 	int r;
 
 	do
-		r = host_recv(p, f->h, d, PROTO_SCRATCH_SLOTS);
+		r = host_recv(p, h, d, PROTO_SCRATCH_SLOTS);
 	while (r < 0 && r != -EAGAIN && ++tries <= UDP_TRIES);
 	if (r < 0)
 		return r == -EAGAIN;
 	udp_outs_init(&o, p);
 	for (int i = 0; i < r; i++) {
-		if (!host_is_peer(u, &d[i].to_from)) {
+		if (!host_is_peer(&to, &d[i].to_from)) {
 			env_drop(p->env, DROP_UDP_FOREIGN);
 			continue;
 		}
+		if (u->dns.way.on && !udp_dns_answer(p, f, h != f->h, &d[i]))
+			continue;
 		udp_flow_answered(p, f);
 		udp_out_add(&o, f, &f->key.guest, &d[i]);
 	}
 	udp_out_flush(&o);
-	*ret_more = r == PROTO_SCRATCH_SLOTS;
+	*ret_more |= r == PROTO_SCRATCH_SLOTS;
 	p->udp_burst |= r > 1;
 	return true;
 }
@@ -266,7 +272,9 @@ static void host_turn(struct proto *p, struct flow *f, bool errors)
 	if (errors)
 		dead = udp_err_flow(p, f, &more_err);
 	if (!dead)
-		dead = !host_read(p, f, &more);
+		dead = !host_read(p, f, false, &more);
+	if (!dead && udp_body(f)->dns.old && !host_read(p, f, true, &more))
+		udp_dns_close(p, f);
 	if (dead)
 		udp_end(p, f);
 	else if (more || more_err)

@@ -51,11 +51,16 @@ static void err_send(struct proto *p, struct flow *f, const struct proto_icmp *i
 static void err_relay(struct proto *p, struct flow *f, const struct sk_err *e, uint8_t *buf)
 {
 	const struct udp_flow *u = udp_body(f);
+	const struct inaddr to = u->to.a;
 	const struct iovec iov = { buf, e->len };
 	const struct view v = view_of(&iov, e->len);
+	const bool v4 = inaddr_is_v4(&f->key.far);
 	struct proto_icmp icmp;
 
-	if (!proto_icmp_relay(p, e, &u->to.a, &f->key.far, &icmp))
+	if (udp_dns_refused(p, f, e))
+		return;
+	/* a resolver may be of the other family */
+	if (inaddr_is_v4(&to) != v4 ? !proto_icmp_errno(p, e->code, v4, 0, &icmp) : !proto_icmp_relay(p, e, &to, &f->key.far, &icmp))
 		return;
 	/* a router quotes only the beginning: the rest of the length is most likely that of the last datagram */
 	err_send(p, f, &icmp, &v, BYTES_MAX(e->len, u->len));

@@ -21,7 +21,7 @@
  */
 static bool flow_dns_done(const struct flow *f, const struct udp_flow *u)
 {
-	return !u->by_host && f->key.far_port == UDP_DNS_PORT && u->host_cnt >= u->guest_cnt;
+	return !u->by_host && f->key.far_port == PROTO_DNS_PORT && u->host_cnt >= u->guest_cnt;
 }
 
 static ns_t flow_timeout(const struct proto *p, const struct flow *f)
@@ -53,15 +53,28 @@ static struct flow *udp_flow_new(struct proto *p, const struct flow_key *key)
 	return f;
 }
 
-static void flow_arm(struct proto *p, struct flow *f)
+void udp_flow_arm(struct proto *p, struct flow *f)
 {
-	twheel_arm(p->env->tw, &f->timer, udp_body(f)->last + flow_timeout(p, f));
+	const struct udp_flow *u = udp_body(f);
+	const ns_t end = u->last + flow_timeout(p, f);
+
+	twheel_arm(p->env->tw, &f->timer, u->dns.way.on ? BYTES_MIN(end, u->dns.again_at) : end);
+}
+
+int udp_flow_open(struct proto *p, struct flow *f, const struct sk_addr *to)
+{
+	struct sk_addr local = { .a = proto_host_from(p, to), .port = f->key.guest_port }, got;
+	struct sk *sk = p->env->sk;
+	int h = sk->ops->udp_open(sk, flow_ref(p->flows, f), &local, to, &got);
+
+	/* a flow that has a socket could be the one to go */
+	if ((h == -EMFILE || h == -ENFILE) && f->h < 0 && proto_evict(p))
+		h = sk->ops->udp_open(sk, flow_ref(p->flows, f), &local, to, &got);
+	return h;
 }
 
 struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key)
 {
-	struct sk *sk = p->env->sk;
-	struct sk_addr local = { .port = key->guest_port }, got;
 	struct flow *f = udp_flow_new(p, key);
 	struct udp_flow *u;
 	int h;
@@ -69,17 +82,17 @@ struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key)
 	if (!f)
 		return NULL;
 	u = udp_body(f);
-	u->to = proto_host_addr(p, &key->far, key->far_port);
-	local.a = proto_host_from(p, &u->to);
-	h = sk->ops->udp_open(sk, flow_ref(p->flows, f), &local, &u->to, &got);
-	if ((h == -EMFILE || h == -ENFILE) && proto_evict(p))
-		h = sk->ops->udp_open(sk, flow_ref(p->flows, f), &local, &u->to, &got);
+	h = udp_dns_open(p, f);
+	if (h == -ENOENT) {
+		u->to = proto_host_addr(p, &key->far, key->far_port);
+		h = udp_flow_open(p, f, &u->to);
+	}
 	if (h < 0)
 		u->refused = -h;
 	else
 		f->h = h;
 	trace_add(p->env->tr, p->env->now, "udp: open by guest", flow_idx(p->flows, f), key->far_port, (uint32_t)u->refused);
-	flow_arm(p, f);
+	udp_flow_arm(p, f);
 	return f;
 }
 
@@ -89,7 +102,7 @@ void udp_flow_answered(struct proto *p, struct flow *f)
 
 	udp_alive(p, u, &u->host_cnt);
 	if (flow_dns_done(f, u))
-		flow_arm(p, f);		/* an earlier time than the one that it waits for */
+		udp_flow_arm(p, f);	/* an earlier time than the one that it waits for */
 }
 
 bool udp_spare(const struct proto *p, struct flow *f, struct proto_spare *ret)
@@ -103,7 +116,7 @@ bool udp_spare(const struct proto *p, struct flow *f, struct proto_spare *ret)
 		return false;
 	if (ret->answered)
 		return true;
-	return (!u->host_cnt || f->key.far_port == UDP_DNS_PORT) && u->last + PROTO_SPARE_WAIT <= p->env->now;
+	return (!u->host_cnt || f->key.far_port == PROTO_DNS_PORT) && u->last + PROTO_SPARE_WAIT <= p->env->now;
 }
 
 int udp_flow_host_key(struct proto *p, const struct udp_listener *l, const struct sk_addr *peer, struct flow_key *ret)
@@ -150,7 +163,7 @@ struct flow *udp_flow_host(struct proto *p, const struct udp_listener *l, const 
 	u->local.port = inaddr_is_unicast(&d->local.a) || inaddr_is_loopback(&d->local.a) ? l->port : 0;
 	f->h = l->h;
 	if (!twheel_armed(&f->timer))
-		flow_arm(p, f);
+		udp_flow_arm(p, f);
 	return f;
 }
 
@@ -173,6 +186,7 @@ struct flow *udp_flow_answer(const struct proto *p, const struct flow_key *key)
 
 void udp_end(struct proto *p, struct flow *f)
 {
+	udp_dns_close(p, f);
 	if (f->h >= 0 && !udp_body(f)->by_host)
 		p->env->sk->ops->close(p->env->sk, f->h, SK_END_GRACEFUL);
 	proto_flow_free(p, f);
@@ -192,10 +206,11 @@ void udp_timer(struct proto *p, struct flow *f)
 {
 	struct udp_flow *u = udp_body(f);
 
+	udp_dns_due(p, f);
 	if (u->last + flow_timeout(p, f) <= p->env->now) {
 		trace_add(p->env->tr, p->env->now, "udp: timed out", flow_idx(p->flows, f), u->guest_cnt, u->host_cnt);
 		udp_end(p, f);
 	} else {
-		flow_arm(p, f);
+		udp_flow_arm(p, f);
 	}
 }

@@ -36,12 +36,12 @@ static bool out_joins(const struct udp_outs *o, const struct udp_out *x, const s
 
 static void out_piece(struct udp_outs *o, struct udp_out *x, uint8_t *base, uint32_t len)
 {
-	struct iovec *last = &o->piece[o->piece_cnt - 1];
+	struct iovec *last = x->piece_cnt ? &o->piece[o->piece_cnt - 1] : NULL;
 
 	x->len += len;
 	x->seg_cnt++;
 	x->closed = len < x->seg;
-	if (x->piece_cnt && (uint8_t *)last->iov_base + last->iov_len == base) {
+	if (last && (uint8_t *)last->iov_base + last->iov_len == base) {
 		last->iov_len += len;
 		return;
 	}

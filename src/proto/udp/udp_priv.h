@@ -5,14 +5,28 @@
 #ifndef UDP_PRIV_H
 #define UDP_PRIV_H
 
+#include "proto/dns.h"
 #include "proto/icmp.h"
 #include "proto/udp.h"
 
 #define UDP_SEG_MAX	64		/* datagrams of one run: UDP_MAX_SEGMENTS before Linux 6.9 */
 #define UDP_ERR_MAX	64		/* error queue entries of a flow in one turn */
-#define UDP_DNS_PORT	53
 #define UDP_DNS		(5 * NS_S)	/* after the answer: as long as a resolver waits before it asks again */
 #define UDP_REFUSED	NS_S		/* how long a failed open answers for its tuple */
+
+#define UDP_DNS_KEPT	200		/* bytes of queries: those for both families of most names */
+
+struct udp_dns {			/* all zero: the flow does not go to the forwarding address */
+	struct proto_dns way, old_way;
+	int32_t old_h;			/* socket of the server that was asked before, ... */
+	bool old;			/* ... if there is one */
+	bool unkept;			/* a query is open that had no place */
+	bool heard;			/* the present server has answered something since it was asked */
+	uint16_t kept_len;
+	struct sk_addr old_to;
+	ns_t again_at;			/* when the next server is asked, NS_NEVER: not */
+	uint8_t kept[UDP_DNS_KEPT];	/* open queries, each behind its length */
+};
 
 struct udp_flow {
 	ns_t last;			/* last datagram, either way */
@@ -24,6 +38,7 @@ struct udp_flow {
 	uint8_t ttl, tos;		/* of the guest's last packet, for quotes of it */
 	bool df;
 	uint16_t len;			/* payload of the guest's last datagram */
+	struct udp_dns dns;
 };
 
 _Static_assert(sizeof(struct udp_flow) <= FLOW_BODY_LEN, "a UDP flow fits into its flow");
@@ -52,8 +67,28 @@ int udp_flow_host_key(struct proto *p, const struct udp_listener *l, const struc
  * listen on all of them; NULL: none
  */
 struct flow *udp_flow_answer(const struct proto *p, const struct flow_key *key);
+/* A socket of the flow towards TO: its handle, or negative errno */
+int udp_flow_open(struct proto *p, struct flow *f, const struct sk_addr *to);
+/* Set the timer to what comes first */
+void udp_flow_arm(struct proto *p, struct flow *f);
 /* The peer answered at the flow's own socket */
 void udp_flow_answered(struct proto *p, struct flow *f);
+
+/* udp_dns.c */
+/* A socket to a resolver: its handle, or negative errno; -ENOENT: the flow does not go to the forwarding address */
+int udp_dns_open(struct proto *p, struct flow *f);
+/* The socket of the server before */
+void udp_dns_close(struct proto *p, struct flow *f);
+/* The guest asks in a flow that goes there: may give it another socket */
+void udp_dns_query(struct proto *p, struct flow *f, const struct view *v);
+/* One message, or a run, from the present server, or the one before (OLD): whether it is for the guest. May give the flow
+ * another socket.
+ */
+bool udp_dns_answer(struct proto *p, struct flow *f, bool old, const struct sk_dgram *a);
+/* The server refused: true if the next one has been asked all that was open, so that the guest need not know */
+bool udp_dns_refused(struct proto *p, struct flow *f, const struct sk_err *e);
+/* The timer fired */
+void udp_dns_due(struct proto *p, struct flow *f);
 
 /* udp_err.c */
 /* Relay the error queue; true if the socket can't be used any more. Budgeted: *ret_more tells that entries remain. */

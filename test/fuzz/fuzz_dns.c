@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Queries to the forwarding address with any bytes from both sides: an input is a list of commands. Beyond crashes it finds
+ * sockets that are lost or closed twice, queries kept beyond their place, flows that never end, and frames without an answer
+ * behind them.
+ */
+#include "fuzz/fuzz.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../../src/proto/udp/udp_priv.h"
+#include "fake/fake_dgram.h"
+#include "fake/fake_l2.h"
+#include "wire/udp.h"
+
+#define FLOWS	4
+#define OPENS	(FAKE_DG_MAX - 16)	/* the fake has no room for more */
+
+struct input {
+	const uint8_t *p;
+	size_t left;
+};
+
+struct fuzz {
+	struct input in;
+	struct fake_l2 l2;
+	struct fake_dg dg;
+	struct twheel tw;
+	struct rng rng;
+	struct drops drops;
+	struct fwd fwd;
+	struct flow_tab flows;
+	struct udp_settings udp;
+	struct env env;
+	struct proto p;
+};
+
+static void fault(const char *what)
+{
+	fprintf(stderr, "fuzz_dns: %s\n", what);
+	abort();
+}
+
+static uint8_t take(struct input *in)
+{
+	if (!in->left)
+		return 0;
+	in->left--;
+	return *in->p++;
+}
+
+static struct inaddr addr(const char *s)
+{
+	struct inaddr a = { { 0 } };
+
+	if (inaddr_parse(s, &a))
+		fault("an address of its own");
+	return a;
+}
+
+static void list_set(struct fuzz *z, unsigned cnt)
+{
+	static const char *const name[] = { "198.51.100.1", "2001:db8:5::2", "198.51.100.3", "fe80::4" };
+	struct fwd_dns_server s[4];
+
+	for (unsigned i = 0; i < 4; i++)
+		s[i] = (struct fwd_dns_server){ .addr = addr(name[i]), .scope = i == 3 };
+	for (unsigned f = 0; f < FWD_FAMILIES; f++)
+		fwd_dns_set(&z->fwd.f[f].dns, s, cnt);
+}
+
+static void begin(struct fuzz *z, void *mem)
+{
+	const struct hash_key key = { { 1, 2 } };
+
+	fake_l2_init(&z->l2, 0);
+	fake_dg_init(&z->dg);
+	z->env = (struct env){ .now = 1000 * NS_S, .l2 = &z->l2.l2, .sk = &z->dg.sk, .tw = &z->tw, .rng = &z->rng, .drops = &z->drops };
+	twheel_init(&z->tw, z->env.now);
+	rng_seed(&z->rng, 1);
+	flow_tab_init(&z->flows, mem, FLOWS, &key);
+	z->fwd.f[FWD_V4] = (struct fwd_family_set){ .on = true, .guest = addr("192.0.2.10"), .dns_match = addr("169.254.1.1") };
+	z->fwd.f[FWD_V6] = (struct fwd_family_set){ .on = true, .guest = addr("2001:db8::10"), .dns_match = addr("fd99::53") };
+	z->udp = (struct udp_settings){ 30 * NS_S, 120 * NS_S };
+	z->p = (struct proto){ .env = &z->env, .flows = &z->flows, .fwd = &z->fwd, .udp = &z->udp, .ready_first = FLOW_NONE,
+			       .ready_last = FLOW_NONE, .scratch = malloc(PROTO_SCRATCH_LEN) };
+	list_set(z, 3);
+}
+
+static struct flow_key key_of(const struct fuzz *z, uint8_t how)
+{
+	const struct fwd_family_set *s = &z->fwd.f[how & 1 ? FWD_V6 : FWD_V4];
+
+	return (struct flow_key){ s->guest, s->dns_match, (uint16_t)(40000 + (how >> 1 & 1)), how & 4 ? 853 : 53, FLOW_UDP };
+}
+
+/* LEN bytes that begin with the input's and end with nothing much */
+static uint32_t fill(struct input *in, uint8_t *buf)
+{
+	const uint8_t how = take(in);
+	const uint32_t len = how < 240 ? how : (how - 239u) * 100;
+
+	memset(buf, 0, len);
+	for (uint32_t i = 0; i < len && i < 16; i++)
+		buf[i] = take(in);
+	return len;
+}
+
+static void guest(struct fuzz *z)
+{
+	const struct flow_key k = key_of(z, take(&z->in));
+	const struct wire_udp h = { k.guest_port, k.far_port };
+	struct l2_frame f = { .len = 0 };
+	uint8_t b[WIRE_UDP_LEN + 2000];
+	const uint32_t len = fill(&z->in, b + WIRE_UDP_LEN);
+	const struct iovec iov = { b, WIRE_UDP_LEN + len };
+	struct proto_pkt pkt = {
+		.frame = &f, .ip = { .src = k.guest, .dst = k.far, .proto = WIRE_IP_UDP, .ttl = 64 },
+		.l4 = view_of(&iov, WIRE_UDP_LEN + len), .next = FLOW_NONE,
+	};
+
+	wire_udp_emit(b, &h, len, 0);
+	udp_guest(&z->p, &k, flow_find(&z->flows, &k), &pkt, 0);
+}
+
+static void answer(struct fuzz *z)
+{
+	const uint8_t how = take(&z->in);
+	const struct flow_key k = key_of(z, how);
+	struct flow *f = flow_find(&z->flows, &k);
+	const struct udp_flow *u = f ? udp_body(f) : NULL;
+	struct sk_dgram d = { .seg = how & 16 ? 12 : 0 };
+	struct ev_hit hit = { .mask = EV_IN };
+	uint8_t b[2000];
+	const uint32_t len = fill(&z->in, b), before = z->l2.cnt;
+	const bool old = how & 8;
+
+	if (!f || f->h < 0 || (old && !u->dns.old))
+		return;
+	d.to_from = old ? u->dns.old_to : u->to;
+	d.to_from.port ^= how & 32 ? 1 : 0;
+	hit.ref = flow_ref(&z->flows, f);
+	fake_dg_arrive(&z->dg, old ? u->dns.old_h : f->h, &d, b, len);
+	udp_host(&z->p, f, &hit);
+	if (how & 32 && z->l2.cnt != before)
+		fault("an answer from nobody");
+}
+
+static void error(struct fuzz *z)
+{
+	static const int code[] = { ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EMSGSIZE, EPERM, EACCES, EPROTO, 0 };
+	const uint8_t how = take(&z->in);
+	const struct flow_key k = key_of(z, how);
+	struct flow *f = flow_find(&z->flows, &k);
+	struct sk_err e = { .code = code[how >> 5], .local = how & 8, .icmp_type = take(&z->in), .icmp_code = take(&z->in) };
+	struct ev_hit hit = { .mask = EV_ERR };
+	uint8_t b[2000];
+	const uint32_t len = fill(&z->in, b);
+
+	if (!f || f->h < 0)
+		return;
+	e.to = udp_body(f)->to;
+	if (how & 16)
+		e.offender = e.to;
+	hit.ref = flow_ref(&z->flows, f);
+	fake_dg_error(&z->dg, f->h, &e, b, len);
+	udp_host(&z->p, f, &hit);
+}
+
+static void pass(struct fuzz *z, ns_t time)
+{
+	struct twheel_timer *t;
+
+	z->env.now += time;
+	while ((t = twheel_pop(&z->tw, z->env.now)))
+		udp_timer(&z->p, flow_of_timer(t));
+}
+
+static void check(struct fuzz *z)
+{
+	uint32_t open = 0, owned = 0;
+
+	for (uint32_t i = 0; i < z->dg.open_cnt; i++)
+		open += z->dg.opened[i].h >= 0 && !z->dg.opened[i].closed;
+	for (uint32_t i = 0; i < z->flows.fresh; i++) {
+		struct flow *f = &z->flows.tab[i];
+
+		if (f->key.proto != FLOW_UDP)
+			continue;
+		owned += (f->h >= 0) + udp_body(f)->dns.old;
+		if (udp_body(f)->dns.kept_len > UDP_DNS_KEPT)
+			fault("more is kept than there is place for");
+		if (!twheel_armed(&f->timer))
+			fault("a flow that never ends");
+	}
+	if (open != owned)
+		fault("a socket is lost");
+	fake_dg_clear(&z->dg);
+	fake_l2_clear(&z->l2);
+}
+
+static void step(struct fuzz *z)
+{
+	const uint8_t how = take(&z->in);
+
+	switch (how & 7) {
+	case 0: case 1: case 2:
+		guest(z);
+		break;
+	case 3: case 4:
+		answer(z);
+		break;
+	case 5:
+		error(z);
+		break;
+	case 6:
+		pass(z, (1 + (how >> 3)) * 200 * NS_MS);
+		break;
+	case 7:
+		z->dg.fail_open = how & 128 ? -ENETUNREACH : 0;
+		z->dg.max_open = how & 64 ? 2 : 0;
+		if (how & 32)
+			proto_evict(&z->p);
+		else
+			list_set(z, how >> 3 & 3);
+		break;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz *z = calloc(1, sizeof(*z));
+	void *mem = calloc(1, flow_tab_size(FLOWS));
+
+	begin(z, mem);
+	z->in = (struct input){ data, size };
+	while (z->in.left && z->dg.open_cnt < OPENS && z->dg.in_cnt < OPENS && z->dg.err_cnt < OPENS) {
+		step(z);
+		check(z);
+	}
+	z->dg.fail_open = -ENETUNREACH;
+	pass(z, 200 * NS_S);
+	check(z);
+	if (z->flows.cnt)
+		fault("a flow that did not end");
+	fake_dg_done(&z->dg);
+	fake_l2_done(&z->l2);
+	free(z->p.scratch);
+	free(mem);
+	free(z);
+	return 0;
+}
