@@ -38,13 +38,15 @@ int app_inside_start(struct app *a, const struct box_identity *id, struct err *e
 	return r ? err_set(e, r, "Can't watch the helper in the namespace: %s", strerror(-r)) : 0;
 }
 
-/* The guest's own address of a family, unset: it has none */
+/* The guest's own address of a family, unset: it has none, or shares it with the host, and what is sent there from inside comes
+ * back to us (--host-own-addr)
+ */
 static struct sk_addr guest_address(const struct app *a, bool v4, uint16_t port)
 {
 	const struct fwd_family_set *s = &a->fwd.f[v4 ? FWD_V4 : FWD_V6];
 	struct sk_addr to = { .a = inaddr_is_unset(&s->seen) ? s->guest : s->seen, .port = port };
 
-	if (!s->on)
+	if (!s->on || fwd_is_shared(&a->fwd, &to.a))
 		to.a = (struct inaddr){ { 0 } };
 	if (!v4 && inaddr_is_linklocal(&to.a))
 		to.scope = a->guest_ifindex;

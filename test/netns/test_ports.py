@@ -123,7 +123,7 @@ def test_one_socket_serves_both_families(own_lab, proto):
     lab.hst.sysctl("net.ipv6.bindv6only", 1)
     with lab.start(*ONLY, mode="pid") as i:
         none = fds(i)
-    with lab.start(*ONLY, OPT[proto], str(p), mode="pid") as i:
+    with lab.start(*ONLY, "--no-splice", OPT[proto], str(p), mode="pid") as i:
         assert fds(i) == none + 1
         for fam in (4, 6):
             with Serve(proto, i.ct, L.ANY[fam], p):
@@ -345,7 +345,7 @@ def test_C14_address_that_comes_later(own_lab, fam, proto):
     """One notice that it is waited for, one when it is there; the port is ours meanwhile; nothing is watched afterwards."""
     lab, p = own_lab, L.port()
     addr = LATE[fam] + {4: "/32", 6: "/128"}[fam]
-    with lab.start(*ONLY, "-d", OPT[proto], spec(LATE[fam], p, "-", p + 1), mode="pid", fg=True) as i:
+    with lab.start(*ONLY, "-d", "--no-splice", OPT[proto], spec(LATE[fam], p, "-", p + 1), mode="pid", fg=True) as i:
         assert i.stderr().count(f"Not forwarded yet: {proto.upper()} ports {p} to {p + 1} on {LATE[fam]}: there is no such address") == 1
         watched = fds(i)
         with Serve(proto, i.ct, L.ANY[fam], p):
