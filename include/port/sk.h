@@ -35,12 +35,21 @@ enum sk_end {
 enum sk_opt {				/* of a TCP socket; values as set() takes them */
 	SK_OPT_CLASS,			/* traffic class of what it sends; of its ECN field nothing is used */
 	SK_OPT_KEEP_ALIVE,		/* probes on; seconds of silence before the first one, 0: the kernel's default */
+	SK_OPT_ERRORS,			/* 0: errors of routers are passing ones, and forgotten (RFC 1122 4.2.3.9) */
 };
+
+#define SK_TTL_PROBE	32		/* below every system's default: the sender wants to know how far it gets */
 
 struct sk_room {
 	uint32_t free;			/* bytes that the kernel would accept now, a cautious figure */
 	uint32_t queued;		/* kernel memory of what the peer has not acknowledged; 0: it has everything */
 	bool writable;			/* whether it would report EV_OUT now: if so, no edge is to come by itself */
+};
+
+enum sk_df {				/* what becomes of a datagram that is too big for its path (UDP-37) */
+	SK_DF_NO,			/* fragments, here or by routers */
+	SK_DF_MAYBE,			/* fragments, but the first one also leaves an entry in the error queue: EMSGSIZE, local */
+	SK_DF_YES,			/* nobody cuts it: an entry in the error queue tells the size that fits */
 };
 
 struct sk_dgram {			/* one datagram, or a run of equal ones */
@@ -52,6 +61,7 @@ struct sk_dgram {			/* one datagram, or a run of equal ones */
 	uint16_t seg;			/* bytes of each datagram if this is a run (UDP_GRO, UDP_SEGMENT), 0: just one */
 	uint8_t ttl;			/* send: time to live or hop limit, 0: the default */
 	uint8_t tos;			/* traffic class */
+	uint8_t df;			/* send: enum sk_df */
 };
 
 struct sk_err {				/* one entry of an error queue (IP_RECVERR), for ICMP errors */
@@ -71,9 +81,10 @@ struct sk_ops {
 
 	/* --- TCP --- */
 	/* New socket, connect started: handle. Events carry REF. FROM: source address, unset: kernel's choice. TOS: as for
-	 * SK_OPT_CLASS, from the SYN on.
+	 * SK_OPT_CLASS, from the SYN on. TTL: of all that it sends, 0: the kernel's default; below SK_TTL_PROBE the errors of
+	 * routers are kept for recv_err(), until SK_OPT_ERRORS is set to 0.
 	 */
-	int (*connect)(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from, uint8_t tos);
+	int (*connect)(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from, uint8_t tos, uint8_t ttl);
 	/* How connect() ended: 0, -EINPROGRESS, or its errno; also the pending error of an open socket */
 	int (*result)(struct sk *s, int h);
 	/* Next waiting connection of a listener: handle, peer and local address; -EAGAIN: none. Events start with watch(). */

@@ -75,6 +75,11 @@ void proto_put(const struct l2_frame *f, uint32_t off, struct view v);
  * memory may come in pieces: write with view_scatter().
  */
 bool proto_reserve(struct env *e, struct l2_frame *f, uint32_t total);
+/* How strictly the packet's sender wants no fragments. Linux sets DF on whatever its own link takes, and cuts the next ones
+ * once it is told a smaller size: DF alone, and IPv6, is only a maybe. No identification for fragments means that there must
+ * not be any (RFC 6864 4.1), and a hop limit below every system's default that this is a probe, as of tracepath.
+ */
+enum sk_df proto_df(const struct wire_ip *ip);
 /* Send one frame; false, and counted, if the link did not take it */
 bool proto_commit(struct env *e, const struct l2_frame *f);
 /* Send one IP packet whose L4 bytes, checksum included, are complete; as fragments where it is larger than the link's MTU
@@ -82,6 +87,14 @@ bool proto_commit(struct env *e, const struct l2_frame *f);
  */
 bool proto_send(struct env *e, const struct inaddr *src, const struct inaddr *dst, uint8_t proto, uint8_t tos,
 		const struct view *l4);
+
+struct proto_path {			/* of a packet towards the guest */
+	const struct inaddr *src, *dst;
+	uint8_t proto, tos;
+	uint32_t mtu;			/* at most the link's: a router behind it may have told of less */
+};
+
+bool proto_send_path(struct env *e, const struct proto_path *way, const struct view *l4);
 
 /* Host target of a guest's destination: address translated, scope set where one is needed (NAT-1, NAT-8) */
 struct sk_addr proto_host_addr(const struct proto *p, const struct inaddr *dst, uint16_t port);

@@ -28,7 +28,7 @@ struct tcp_pool {			/* all zero with MEM set: empty */
 struct tcp_seg {			/* a segment from the guest */
 	struct wire_tcp h;
 	struct view data;
-	uint8_t tos;			/* traffic class of its packet */
+	uint8_t tos, ttl;		/* traffic class and TTL of its packet */
 	uint32_t next;			/* index of the next one of the same flow in the batch, FLOW_NONE: last */
 };
 
@@ -46,6 +46,8 @@ struct tcp_incoming {			/* what accept() told, and the published port that it ca
 	uint32_t listener;		/* place in half_open of struct proto */
 };
 
+struct proto_told;
+
 /* Segment without a flow: opens one (SYN) or is answered with RST */
 void tcp_guest_new(struct proto *p, const struct flow_key *key, const struct tcp_seg *s);
 /* Segments of one flow, in order of arrival: SEG[first], SEG[SEG[first].next] ... */
@@ -56,6 +58,8 @@ void tcp_host(struct proto *p, struct flow *f, const struct ev_hit *hit);
  * why the connection was reset.
  */
 int tcp_accepted(struct proto *p, int h, const struct tcp_incoming *in);
+/* The guest's side says that a segment of ours did not arrive: false, nothing comes of it */
+bool tcp_told(struct proto *p, struct flow *f, const struct proto_told *told);
 /* The flow's timer is due */
 void tcp_timer(struct proto *p, struct flow *f);
 /* The flow had work left when its turn ended */

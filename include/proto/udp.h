@@ -19,6 +19,8 @@ struct udp_settings {			/* ns; UDP-2 */
 	ns_t timeout_oneway, timeout_stream;
 };
 
+struct proto_told;
+
 /* Packets of one 5-tuple in order of arrival; F is NULL if no flow is known yet */
 void udp_guest(struct proto *p, const struct flow_key *key, struct flow *f, const struct proto_pkt *pkt, uint32_t first);
 void udp_host(struct proto *p, struct flow *f, const struct ev_hit *hit);
@@ -28,6 +30,8 @@ void udp_listen(struct proto *p, const struct udp_listener *l, const struct ev_h
 void udp_listener_gone(struct proto *p, int h);
 /* Whether the flow may end early: one exchange, by the guest, over or given up */
 bool udp_spare(const struct proto *p, struct flow *f, struct proto_spare *ret);
+/* The guest's side says that a datagram of ours did not arrive: false, nothing comes of it */
+bool udp_told(struct proto *p, struct flow *f, const struct proto_told *told);
 /* End: close the socket if it is the flow's own */
 void udp_end(struct proto *p, struct flow *f);
 void udp_timer(struct proto *p, struct flow *f);

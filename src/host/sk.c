@@ -39,7 +39,7 @@ static void tcp_options(int fd)
 }
 
 static int sk_connect(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from,
-		      uint8_t tos)
+		      uint8_t tos, uint8_t ttl)
 {
 	struct sk_host *h = sk_host_of(s);
 	int fd = sk_new(h, &to->a, SOCK_STREAM, IPPROTO_TCP), err;
@@ -52,6 +52,8 @@ static int sk_connect(struct sk *s, struct ev_ref ref, const struct sk_addr *to,
 	tcp_options(fd);
 	if (tos)
 		sk_tcp_class(fd, af == AF_INET6, tos);
+	if (ttl && ttl != SK_TTL_USUAL)
+		sk_tcp_ttl(fd, af == AF_INET6, ttl);
 	if (!inaddr_is_unset(from)) {
 		struct sk_addr src = { .a = *from, .scope = to->scope };
 
@@ -265,6 +267,8 @@ static int sk_set(struct sk *s, int h, enum sk_opt opt, int value)
 		return sk_tcp_class(h, sk_host_of(s)->slot[h].v6, value);
 	case SK_OPT_KEEP_ALIVE:
 		return sk_tcp_keep_alive(h, value);
+	case SK_OPT_ERRORS:
+		return sk_tcp_errors(h, sk_host_of(s)->slot[h].v6, value);
 	}
 	return -EINVAL;
 }

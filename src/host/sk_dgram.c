@@ -28,7 +28,9 @@
  * another process may keep the processor
  */
 #define SK_RCVBUF	(1 << 20)
-#define SK_TTL_USUAL	64		/* the default of kernels (RFC 1700): needs no control message, which costs a route look-up */
+/* Payload that passes every path, or is DF's least use: it goes with the kernel's default, which saves most flows a call */
+#define SK_SMALL4	512
+#define SK_SMALL6	1232
 
 /* Control messages of one datagram: PKTINFO, TTL, traffic class, segment size */
 union sk_ctrl {
@@ -218,6 +220,11 @@ static void put_int(struct msghdr *m, union sk_ctrl *ctrl, int level, int type, 
 	memcpy(put_ctrl(m, ctrl, level, type, sizeof(v)), &v, sizeof(v));
 }
 
+static bool is_run(const struct sk_dgram *d)
+{
+	return d->seg && d->seg < d->len;
+}
+
 /* V6: of the socket; a dual-stack one sends IPv4 with IPv4's own options */
 static void put_dgram(struct mmsghdr *mm, union sk_ctrl *ctrl, union sk_sockaddr *sa, const struct sk_dgram *d, bool v6)
 {
@@ -244,11 +251,48 @@ static void put_dgram(struct mmsghdr *mm, union sk_ctrl *ctrl, union sk_sockaddr
 		put_int(m, ctrl, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TTL : IPV6_HOPLIMIT, d->ttl);
 	if (d->tos)
 		put_int(m, ctrl, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, d->tos);
-	if (d->seg && d->seg < d->len) {
+	if (is_run(d)) {
 		uint16_t seg = d->seg;
 
 		memcpy(put_ctrl(m, ctrl, IPPROTO_UDP, UDP_SEGMENT, sizeof(seg)), &seg, sizeof(seg));
 	}
+}
+
+static bool is_small(const struct sk_dgram *d, bool v4)
+{
+	return (is_run(d) ? d->seg : d->len) <= (v4 ? SK_SMALL4 : SK_SMALL6);
+}
+
+/* Whether the socket does what this datagram wants when it is too big; SWITCH_OVER: make it so (UDP-37) */
+static bool cut_fits(struct sk_host *s, int h, const struct sk_dgram *d, bool switch_over)
+{
+	struct sk_slot *slot = &s->slot[h];
+	const bool v4 = !slot->v6 || (d->to_from.port && inaddr_is_v4(&d->to_from.a));
+	const bool never = d->df == SK_DF_YES || (d->df == SK_DF_MAYBE && !slot->yields);
+	const uint8_t want = never ? SK_CUT_NEVER : SK_CUT_ALLOWED;
+	uint8_t *is = &slot->cut[v4 ? SK_V4 : SK_V6];
+
+	if (*is == want || is_small(d, v4))
+		return true;
+	if (!switch_over)
+		return false;
+	*is = want;			/* also if it fails: it would again */
+	if (v4)
+		sk_set_int(h, IPPROTO_IP, IP_MTU_DISCOVER, never ? IP_PMTUDISC_DO : IP_PMTUDISC_DONT);
+	else
+		sk_set_int(h, IPPROTO_IPV6, IPV6_MTU_DISCOVER, never ? IPV6_PMTUDISC_DO : IPV6_PMTUDISC_DONT);
+	return true;
+}
+
+/* The send of this one failed with errno CODE for its size, and it may go in fragments; a run has errors of its own for that */
+static bool cut_yields(struct sk_host *s, int h, const struct sk_dgram *d, int code)
+{
+	struct sk_slot *slot = &s->slot[h];
+
+	if (d->df != SK_DF_MAYBE || slot->yields || (code != EMSGSIZE && !(code == EINVAL && is_run(d))))
+		return false;
+	slot->yields = true;
+	return true;
 }
 
 /* A run datagram by datagram, where the kernel does not cut it: larger than the path's MTU, no UDP_SEGMENT, or a device that
@@ -296,18 +340,22 @@ int sk_send_dgrams(struct sk *s, int h, const struct sk_dgram *d, int n)
 
 	memset(ctrl, 0, sizeof(ctrl[0]) * (size_t)BYTES_MIN(n, SK_DGRAMS));
 	while (done < n) {
-		int cnt = BYTES_MIN(n - done, SK_DGRAMS), r;
+		const int max = BYTES_MIN(n - done, SK_DGRAMS);
+		int cnt = 0, r;
 
-		for (int i = 0; i < cnt; i++)
-			put_dgram(&m[i], &ctrl[i], &sa[i], &d[done + i], v6);
+		for (; cnt < max && cut_fits(sk_host_of(s), h, &d[done + cnt], !cnt); cnt++)
+			put_dgram(&m[cnt], &ctrl[cnt], &sa[cnt], &d[done + cnt], v6);
 		r = sendmmsg(h, m, (unsigned)cnt, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (r > 0) {
 			done += r;
 			again = false;
 		} else if (errno == EAGAIN) {
 			break;
-		} else if (again) {
-			if (d[done].seg && d[done].seg < d[done].len)
+		} else if (cut_yields(sk_host_of(s), h, &d[done], errno)) {
+			continue;
+		} else if (again || (errno == EMSGSIZE && !is_small(&d[done], true))) {
+			/* too big for the path is told once, by the error queue */
+			if (is_run(&d[done]))
 				send_apart(h, &d[done], v6);
 			done++;		/* this one can't be sent */
 			again = false;

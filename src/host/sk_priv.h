@@ -11,6 +11,13 @@
 #include "host/sk.h"
 
 #define SK_PEEK_UNSET	(-1)
+#define SK_TTL_USUAL	64		/* the default of kernels (RFC 1700): needs no control message, which costs a route look-up */
+
+enum sk_cut {				/* what a datagram socket does with what is too big for the path */
+	SK_CUT_USUAL,			/* as the kernel decides (IP_PMTUDISC_WANT) */
+	SK_CUT_ALLOWED,			/* fragments, here or by routers */
+	SK_CUT_NEVER,			/* an error */
+};
 
 struct sk_slot {
 	struct ev_ref ref;
@@ -18,6 +25,8 @@ struct sk_slot {
 	uint16_t port;			/* a UDP listener's own */
 	bool v6;
 	bool dgram;
+	bool yields;			/* SK_DF_MAYBE has met its error: fragments from here on */
+	uint8_t cut[SK_FAMILIES];	/* enum sk_cut, by family of what it sends */
 };
 
 union sk_sockaddr {
@@ -42,6 +51,9 @@ int sk_new(struct sk_host *s, const struct inaddr *to, int type, int proto);
 /* --- sk_tcp_opt.c --- */
 /* Traffic class of what the socket sends; V6: its family. 0 or negative errno. */
 int sk_tcp_class(int fd, bool v6, int tos);
+/* TTL of what the socket sends, and the error queue if it is a probe's */
+void sk_tcp_ttl(int fd, bool v6, int ttl);
+int sk_tcp_errors(int fd, bool v6, int on);
 /* Entry of the ops table; IP_RECVTOS was set on the listener */
 uint8_t sk_tcp_peer_class(struct sk *s, int h, bool v4);
 /* Keep-alive probes on, the first after IDLE_S seconds of silence, 0: the kernel's default. 0 or negative errno. */

@@ -251,7 +251,7 @@ static int begin(struct splice *s, const struct splice_listener *l, int h, const
 	if (!f)
 		return -ENOBUFS;
 	to = splice_target(&l->l, local, peer, &from);
-	r = sk->ops->connect(sk, splice_flow_ref(s, f, SPLICE_HOST), &to, &from, 0);
+	r = sk->ops->connect(sk, splice_flow_ref(s, f, SPLICE_HOST), &to, &from, 0, 0);
 	if (out_of_descriptors(r)) {
 		splice_refuse(s, SPLICE_REFUSE_NO_DESCRIPTOR);
 		splice_flow_free(s, f);

@@ -49,7 +49,7 @@ static int fake_sk_new(struct fake_sk *k)
 }
 
 static int fake_sk_connect(struct sk *sk, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from,
-			   uint8_t tos)
+			   uint8_t tos, uint8_t ttl)
 {
 	struct fake_sk *k = (struct fake_sk *)sk;
 	int open = 0, h;
@@ -66,6 +66,8 @@ static int fake_sk_connect(struct sk *sk, struct ev_ref ref, const struct sk_add
 	k->s[h].to = *to;
 	k->s[h].from = *from;
 	k->s[h].tos = tos;
+	k->s[h].ttl = ttl;
+	k->s[h].errors = ttl && ttl < SK_TTL_PROBE;
 	k->s[h].watched = true;
 	return h;
 }
@@ -98,6 +100,9 @@ static int fake_sk_set(struct sk *sk, int h, enum sk_opt opt, int value)
 		break;
 	case SK_OPT_KEEP_ALIVE:
 		s->keep_alive = value;
+		break;
+	case SK_OPT_ERRORS:
+		s->errors = value;
 		break;
 	}
 	return 0;
@@ -281,6 +286,18 @@ static int fake_sk_guest_has(struct sk *sk, bool tcp, const struct sk_addr *loca
 	return ((struct fake_sk *)sk)->guest_has;
 }
 
+static int fake_sk_recv_err(struct sk *sk, int h, struct sk_err *ret, void *buf, uint32_t len)
+{
+	struct fake_sk_sock *s = fake_sk_of(sk, h);
+
+	(void)buf, (void)len;
+	if (!s->errors || !s->router.code)
+		return -EAGAIN;
+	*ret = s->router;
+	s->router.code = 0;
+	return 0;
+}
+
 static const struct sk_ops fake_sk_ops = {
 	.name = "fake",
 	.connect = fake_sk_connect,
@@ -299,6 +316,7 @@ static const struct sk_ops fake_sk_ops = {
 	.udp_open = fake_sk_udp_open,
 	.ping_open = fake_sk_ping_open,
 	.guest_has = fake_sk_guest_has,
+	.recv_err = fake_sk_recv_err,
 };
 
 void fake_sk_init(struct fake_sk *k, bool deferred)

@@ -147,7 +147,7 @@ static void test_guest_joins(void **state)
 	}
 }
 
-/* What differs in TTL or class stays apart */
+/* What differs in TTL, class, or in whether it may be cut, stays apart */
 static void test_guest_does_not_join(void **state)
 {
 	struct rig *r = *state;
@@ -155,10 +155,17 @@ static void test_guest_does_not_join(void **state)
 	put(r, &r->far, 10, 0, 1);
 	put(r, &r->far, 10, 1, 1)->ip.ttl = 9;
 	put(r, &r->far, 10, 2, 1)->ip.tos = 2;
+	put(r, &r->far, 10, 3, 1)->ip.id = 5;
+	put(r, &r->far, 10, 4, 1)->ip.df = false;
+	put(r, &r->far, 10, 5, 1)->ip.df = false;
 	push(r, &r->far);
-	assert_int_equal(r->dg.sent_cnt, 3);
-	for (uint32_t i = 0; i < 3; i++)
-		assert_int_equal(r->dg.sent[i].d.seg, 0);
+	assert_int_equal(r->dg.sent_cnt, 5);
+	for (uint32_t i = 0; i < 5; i++)
+		assert_int_equal(r->dg.sent[i].d.seg, i == 4 ? 10 : 0);
+	assert_int_equal(r->dg.sent[0].d.df, r->v4 ? SK_DF_YES : SK_DF_MAYBE);
+	assert_int_equal(r->dg.sent[1].d.df, SK_DF_YES);
+	assert_int_equal(r->dg.sent[3].d.df, SK_DF_MAYBE);
+	assert_int_equal(r->dg.sent[4].d.df, SK_DF_NO);
 }
 
 /* A super-frame of the guest is a run, in parts of at most 64 datagrams */

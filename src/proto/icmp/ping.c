@@ -28,6 +28,7 @@ struct ping_flow {
 	int refused;			/* errno of a failed open */
 	uint8_t ttl, tos;		/* of the last request */
 	bool df;
+	bool whole;			/* must not be cut */
 	bool answered;			/* the last request */
 	uint16_t seq;
 	uint32_t len;			/* its ICMP bytes */
@@ -152,7 +153,7 @@ static void ping_send(struct proto *p, struct flow *f, const struct view *data)
 	uint8_t hdr[WIRE_ICMP_LEN] = { ping_request(&f->key.guest) };	/* the kernel sets checksum and identifier */
 	struct sk_dgram d = {
 		.iov = { { hdr, sizeof(hdr) } }, .iov_cnt = 1, .len = WIRE_ICMP_LEN + data->len,
-		.ttl = g->ttl ? g->ttl : 1, .tos = g->tos,
+		.ttl = g->ttl ? g->ttl : 1, .tos = g->tos, .df = g->whole ? SK_DF_YES : g->df ? SK_DF_MAYBE : SK_DF_NO,
 	};
 	int r = -EAGAIN, n;
 
@@ -204,6 +205,7 @@ void ping_guest(struct proto *p, const struct proto_pkt *pkt)
 	g->ttl = ip->ttl;
 	g->tos = ip->tos;
 	g->df = ip->df;
+	g->whole = proto_df(ip) == SK_DF_YES;
 	g->seq = h.seq;
 	g->len = pkt->l4.len;
 	if (f->h < 0) {
@@ -261,7 +263,11 @@ static bool ping_errors(struct proto *p, struct flow *f, bool *ret_more)
 		v = view_of(&iov, BYTES_MIN(e.len, PROTO_QUOTE_MAX));
 		if (wire_icmp_parse(&v, &h) < 0)
 			v = view_of(&iov, 0);	/* too little: most likely it was the last request */
-		if (proto_icmp_relay(p, &e, &g->to.a, &f->key.far, &icmp))
+		if (!proto_icmp_relay(p, &e, &g->to.a, &f->key.far, &icmp))
+			continue;
+		if (!g->whole && proto_icmp_was_cut(&e))
+			proto_icmp_teach(p, &icmp, &f->key);
+		else
 			ping_error(p, f, &icmp, h.seq, &v);
 	}
 	*ret_more = true;

@@ -106,11 +106,12 @@ static void refuse(struct proto *p, const struct flow_key *key, const struct tcp
 
 int tcp_connect(struct proto *p, struct flow *f, const struct sk_addr *to, uint8_t tos)
 {
+	const uint8_t ttl = tcp_of(f)->ttl_guest;
 	struct inaddr from = proto_host_from(p, to);
-	int h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), to, &from, tos);
+	int h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), to, &from, tos, ttl);
 
 	if ((h == -EMFILE || h == -ENFILE) && proto_evict(p))
-		h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), to, &from, tos);
+		h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), to, &from, tos, ttl);
 	return h;
 }
 
@@ -138,6 +139,7 @@ static void open_from_guest(struct proto *p, const struct flow_key *key, const s
 		tcp_emit_stray_rst(p, key, s);
 		return;
 	}
+	tcp_of(f)->ttl_guest = s->ttl;
 	h = open_socket(p, f, s->tos & TCP_DSCP_MASK);
 	if (h < 0) {
 		proto_flow_free(p, f);

@@ -274,6 +274,8 @@ static void connected(struct proto *p, struct flow *f, uint32_t mask)
 		return;
 	}
 	tcp_dns_connected(p, f);
+	if (tcp_is_probe(t->ttl_guest))
+		p->env->sk->ops->set(p->env->sk, f->h, SK_OPT_ERRORS, 0);
 	t->host_rdhup = mask & EV_RDHUP;
 	t->host_more = mask & (EV_IN | EV_PRI | EV_RDHUP);
 	p->env->sk->ops->room(p->env->sk, f->h, &r);

@@ -103,6 +103,7 @@ struct tcp {
 	uint8_t syn_flags;		/* of our SYN, for its identical retransmission */
 	uint16_t syn_wnd;
 	uint8_t tos_guest, tos_host;	/* DSCP as last passed on, and of our packets to the guest */
+	uint8_t ttl_guest;		/* of the guest's SYN */
 	bool keep_alive;		/* probes of the host socket are on ... */
 	uint16_t keep_idle_s;		/* ... after this many seconds, 0: the kernel's default */
 	ns_t keep_at;			/* the guest's last probe */
@@ -145,6 +146,12 @@ _Static_assert(sizeof(struct tcp) <= FLOW_BODY_LEN, "struct tcp must fit the flo
 static inline struct tcp *tcp_of(struct flow *f)
 {
 	return flow_body(f);
+}
+
+/* A SYN with this TTL: one of a traceroute */
+static inline bool tcp_is_probe(uint8_t ttl)
+{
+	return ttl && ttl < SK_TTL_PROBE;
 }
 
 /* --- fsm.c --- */

@@ -80,7 +80,7 @@ static bool send_join(struct udp_send *s, const struct view *v, const struct wir
 	uint32_t need = v->len;
 
 	if (!s->cnt || !s->seg || !v->len || v->len > s->seg || s->seg_cnt == UDP_SEG_MAX ||
-	    d->len + v->len > UDP_RUN_MAX || d->ttl != ip->ttl || d->tos != ip->tos)
+	    d->len + v->len > UDP_RUN_MAX || d->ttl != ip->ttl || d->tos != ip->tos || d->df != proto_df(ip))
 		return false;
 	if (!s->copied)
 		need += d->len;
@@ -129,6 +129,7 @@ static void send_add(struct udp_send *s, const struct view *v, const struct wire
 	d->seg = v->len > seg ? (uint16_t)seg : 0;
 	d->ttl = ip->ttl ? ip->ttl : 1;
 	d->tos = ip->tos;
+	d->df = (uint8_t)proto_df(ip);
 	if (u->by_host) {
 		d->to_from = u->to;
 		d->local = u->local;
@@ -168,6 +169,7 @@ static void guest_one(struct udp_send *s, const struct proto_pkt *pkt)
 	u->ttl = pkt->ip.ttl;
 	u->tos = pkt->ip.tos;
 	u->df = pkt->ip.df;
+	u->whole = proto_df(&pkt->ip) == SK_DF_YES;
 	u->len = (uint16_t)(gso ? BYTES_MIN(seg, v.len) : v.len);
 	if (s->f->h < 0) {		/* no sign of life: the next try must come, flood or not */
 		udp_err_refused(s->p, s->f, u->refused, &v);

@@ -37,6 +37,8 @@ struct udp_flow {
 	uint8_t guest_cnt, host_cnt;	/* datagrams, up to 2 */
 	uint8_t ttl, tos;		/* of the guest's last packet, for quotes of it */
 	bool df;
+	bool whole;			/* must not be cut */
+	uint16_t mtu;			/* towards the guest, where a router of its own has said so; 0: the link's */
 	uint16_t len;			/* payload of the guest's last datagram */
 	struct udp_dns dns;
 };
