@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "path/path.h"
+#include "proto/icmp.h"
 #include "proto/reasm.h"
 #include "wire/arp.h"
 #include "wire/icmp.h"
@@ -46,6 +47,7 @@ static void take_tcp(struct path *pa, uint32_t i, const struct flow_key *addrs)
 	s->data = pa->pkt[i].l4;
 	s->next = FLOW_NONE;
 	s->tos = pa->pkt[i].ip.tos;
+	s->ttl = pa->pkt[i].ip.ttl;
 	if (wire_tcp_parse(&s->data, &s->h)) {
 		env_drop(pa->p.env, DROP_TCP_BAD);
 		return;
@@ -98,10 +100,10 @@ static void take_icmp(struct path *pa, const struct proto_pkt *pkt)
 
 	if (pkt->ip.proto == WIRE_IP_ICMP6 && type && *type >= WIRE_ICMP6_RS && *type <= WIRE_ICMP6_NA)
 		svc_nd(&pa->p, &pa->svc, pkt);
-	else if (pa->p.fwd->icmp_on)
-		ping_guest(&pa->p, pkt);
-	else
+	else if (!pa->p.fwd->icmp_on)
 		env_drop(pa->p.env, DROP_PROTO_OFF);
+	else if (!proto_icmp_told(&pa->p, pkt))
+		ping_guest(&pa->p, pkt);
 }
 
 static void take_ip(struct path *pa, uint32_t i, bool v4)
@@ -152,6 +154,7 @@ static void take_ip(struct path *pa, uint32_t i, bool v4)
 		take_icmp(pa, pkt);
 	} else {
 		env_drop(e, DROP_IP_PROTO);
+		proto_icmp_no_protocol(&pa->p, pkt);
 	}
 }
 
