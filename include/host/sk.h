@@ -7,6 +7,7 @@
 #define HOST_SK_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -58,5 +59,12 @@ struct sk_listen {
 int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref ref);
 /* Whether something could listen on A now, of interface IFNAME unless NULL */
 bool sk_host_has_addr(const struct inaddr *a, const char *ifname);
+
+/* Whether group GID may use ping sockets (net.ipv4.ping_group_range), which count for both families */
+bool sk_ping_permitted(gid_t gid);
+/* Raw ICMP socket that receives replies to identifiers of this high byte alone: takes CAP_NET_RAW. Handle, or negative
+ * errno. Its port in an address is the protocol's number.
+ */
+int sk_host_ping_raw(struct sk_host *s, bool v6, uint8_t high);
 
 #endif

@@ -23,6 +23,7 @@
 	X(PROTO_OFF,		"protocol switched off") \
 	X(ICMP_BAD,		"malformed ICMP") \
 	X(ICMP_TYPE,		"ICMP type not handled") \
+	X(ICMP_FOREIGN,		"ICMP from the host that answers no request") \
 	X(ICMP_QUOTE,		"ICMP error of the guest that is about nothing of ours") \
 	X(ICMP_TOLD,		"ICMP error of the guest that nobody on the host side can be told") \
 	X(ND_BAD,		"malformed neighbour discovery") \

@@ -310,6 +310,10 @@ static int watches_init(struct app *a, struct err *e)
 	ref.kind = EV_KIND_CHILD;
 	if (!r && a->watch.fd >= 0)
 		r = a->ev->ops->set(a->ev, a->watch.fd, ref, EV_IN | EV_LEVEL | EV_FIRST);
+	ref.kind = EV_KIND_PING;
+	for (ref.idx = 0; ref.idx < FWD_FAMILIES && !r; ref.idx++)
+		if (a->ping_raw[ref.idx].h >= 0)
+			r = a->ev->ops->set(a->ev, a->ping_raw[ref.idx].h, ref, EV_IN | EV_LEVEL | EV_FIRST);
 	return r ? err_set(e, r, "Can't watch for events: %s", strerror(-r)) : 0;
 }
 
@@ -333,6 +337,7 @@ static void path_wire(struct app *a)
 	path_init(&a->path, &a->env, &a->flows, &a->fwd, &svc);
 	a->path.p.scratch = a->scratch;
 	a->path.p.reasm = a->reasm;
+	a->path.p.ping_raw = a->ping_raw;
 	a->path.p.tcp_pool = &a->tcp_pool;
 	a->path.p.udp = &a->udp;
 	a->path.p.tcp = &a->tcp;
@@ -341,15 +346,37 @@ static void path_wire(struct app *a)
 		a->fwd.f[FWD_V6].seen_ll = a->ns_done.linklocal;
 }
 
-static void warn_ping(struct app *a)
+static bool ping_permitted(const struct box_identity *id)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_ICMP);
+	const int fd = id->change ? -1 : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_ICMP);
 
-	if (fd >= 0)
-		close(fd);
-	else if (errno == EACCES && a->fwd.icmp_on)
-		app_log(&a->log, APP_INFO, "No ping for the guest: group %u is not in the range of net.ipv4.ping_group_range",
-			(unsigned)getegid());
+	if (fd < 0)
+		return sk_ping_permitted(id->gid);
+	close(fd);			/* by one of our other groups, maybe */
+	return true;
+}
+
+/* While we have the rights that we were started with */
+static void ping_init(struct app *a, const struct box_identity *id)
+{
+	const uint8_t high = (uint8_t)rng_below(&a->rng, 256);
+	int h = -EACCES;
+
+	for (int f = 0; f < FWD_FAMILIES; f++)
+		a->ping_raw[f] = (struct ping_raw){ .h = -1, .high = high };
+	if (a->conf.no_icmp || ping_permitted(id))
+		return;
+	for (int f = 0; f < FWD_FAMILIES; f++) {
+		if (!a->conf.f[f].on)
+			continue;
+		h = sk_host_ping_raw(&a->sk, f == FWD_V6, high);
+		a->ping_raw[f].h = h < 0 ? -1 : h;
+	}
+	if (h >= 0)
+		app_log(&a->log, APP_DEBUG, "Ping by a raw socket: group %u may not use ping sockets", (unsigned)id->gid);
+	else
+		app_log(&a->log, APP_WARN, "No ping for the guest: group %u is not in net.ipv4.ping_group_range; permit it with "
+			"sysctl -w net.ipv4.ping_group_range=\"0 2147483647\", or start with CAP_NET_RAW", (unsigned)id->gid);
 }
 
 /* Everything after the command line; runs in the background process, if there is one */
@@ -359,6 +386,8 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 	int r;
 
 	r = rooms_init(a, e);
+	if (!r)
+		ping_init(a, id);
 	if (!r)
 		r = app_own_open(a, e);		/* before the first look */
 	if (!r)
@@ -393,7 +422,6 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 		app_log(&a->log, APP_WARN, "%s", pcap_err.text);	/* no reason to leave the guest without network (Q26) */
 	else if (a->conf.pcap_path)
 		a->env.l2 = &a->pcap.l2;
-	warn_ping(a);
 	app_log_report(a);
 	return box_seal(e);
 }

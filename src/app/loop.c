@@ -93,6 +93,11 @@ static void on_signal(struct app *a, const struct ev_hit *hit)
 		on_child(a, hit);
 }
 
+static void on_ping(struct app *a, const struct ev_hit *hit)
+{
+	ping_raw_host(&a->path.p, &a->ping_raw[hit->ref.idx], hit);
+}
+
 static void on_none(struct app *a, const struct ev_hit *hit)
 {
 	(void)a;
@@ -110,6 +115,7 @@ static void (*const routes[EV_KIND_CNT])(struct app *, const struct ev_hit *) = 
 	[EV_KIND_MONITOR] = app_late_event,
 	[EV_KIND_OWN]	 = app_own_event,
 	[EV_KIND_RESOLV] = app_dns_event,
+	[EV_KIND_PING]	 = on_ping,
 };
 
 /* What we serve has ended: is everything that was accepted on its way out? */

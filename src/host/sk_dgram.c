@@ -8,8 +8,6 @@
 #include <time.h>
 
 #include <linux/errqueue.h>
-#include <netinet/icmp6.h>
-#include <netinet/ip_icmp.h>
 #include <netinet/udp.h>
 #include <string.h>
 #include <unistd.h>
@@ -50,7 +48,7 @@ void sk_udp_options(int fd, bool v6)
 	sk_set_int(fd, IPPROTO_UDP, UDP_GRO, 1);	/* Linux 5.0; without it datagrams come one by one */
 }
 
-static int open_connected(struct sk_host *h, int fd, struct ev_ref ref, const struct sk_addr *to)
+int sk_open_connected(struct sk_host *h, int fd, struct ev_ref ref, const struct sk_addr *to)
 {
 	int af = inaddr_is_v4(&to->a) ? AF_INET : AF_INET6, err;
 	union sk_sockaddr sa;
@@ -90,7 +88,7 @@ int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, co
 			goto fail;
 		}
 	}
-	err = open_connected(h, fd, ref, to);
+	err = sk_open_connected(h, fd, ref, to);
 	if (err)
 		goto fail;
 	len = sizeof(sa);
@@ -103,36 +101,6 @@ int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, co
 fail:
 	close(fd);
 	return err;
-}
-
-int sk_ping_open(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from)
-{
-	struct sk_host *h = sk_host_of(s);
-	bool v6 = !inaddr_is_v4(&to->a);
-	int fd = sk_new(h, &to->a, SOCK_DGRAM, v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP), err = 0;
-	struct sk_addr dst = *to;
-	union sk_sockaddr sa;
-	socklen_t len;
-
-	if (fd < 0)
-		return fd;
-	sk_set_int(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVERR : IP_RECVERR, 1);
-	sk_set_int(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVTCLASS : IP_RECVTOS, 1);
-	if (!inaddr_is_unset(from)) {
-		struct sk_addr src = { .a = *from, .scope = to->scope };
-
-		len = sk_to_sockaddr(&src, v6 ? AF_INET6 : AF_INET, &sa);
-		if (bind(fd, &sa.sa, len))
-			err = -errno;
-	}
-	dst.port = 0;			/* the kernel's identifier sits in the local port */
-	if (!err)
-		err = open_connected(h, fd, ref, &dst);
-	if (err) {
-		close(fd);
-		return err;
-	}
-	return fd;
 }
 
 static void take_ctrl(struct msghdr *m, struct sk_dgram *d, uint16_t port)
@@ -171,6 +139,17 @@ static void take_ctrl(struct msghdr *m, struct sk_dgram *d, uint16_t port)
 	}
 }
 
+/* A raw socket of IPv4 gives the IP header as well */
+static void strip_ip(struct sk_dgram *d)
+{
+	const uint8_t *p = d->iov[0].iov_base;
+	const uint32_t hdr = d->len ? (p[0] & 0xfu) * 4 : 0, len = BYTES_MIN(hdr, d->len);
+
+	d->iov[0].iov_base = (uint8_t *)d->iov[0].iov_base + len;
+	d->iov[0].iov_len -= len;
+	d->len -= len;
+}
+
 int sk_recv_dgrams(struct sk *s, int h, struct sk_dgram *d, int n)
 {
 	union sk_ctrl ctrl[SK_DGRAMS];
@@ -199,6 +178,8 @@ int sk_recv_dgrams(struct sk *s, int h, struct sk_dgram *d, int n)
 		else
 			memset(&d[i].to_from, 0, sizeof(d[i].to_from));
 		take_ctrl(&m[i].msg_hdr, &d[i], port);
+		if (sk_host_of(s)->slot[h].ip_hdr)
+			strip_ip(&d[i]);
 	}
 	return r;
 }

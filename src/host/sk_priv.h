@@ -25,6 +25,7 @@ struct sk_slot {
 	uint16_t port;			/* a UDP listener's own */
 	bool v6;
 	bool dgram;
+	bool ip_hdr;			/* what it receives begins with the IP header */
 	bool yields;			/* SK_DF_MAYBE has met its error: fragments from here on */
 	uint8_t cut[SK_FAMILIES];	/* enum sk_cut, by family of what it sends */
 };
@@ -64,11 +65,15 @@ int sk_guest_has(struct sk *s, bool tcp, const struct sk_addr *local, const stru
 
 /* --- sk_dgram.c: entries of the ops table --- */
 int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, const struct sk_addr *to, struct sk_addr *ret_local);
-int sk_ping_open(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from);
+/* The end of opening: connect, watch */
+int sk_open_connected(struct sk_host *h, int fd, struct ev_ref ref, const struct sk_addr *to);
 int sk_recv_dgrams(struct sk *s, int h, struct sk_dgram *d, int n);
 int sk_send_dgrams(struct sk *s, int h, const struct sk_dgram *d, int n);
 int sk_recv_err(struct sk *s, int h, struct sk_err *ret, void *buf, uint32_t len);
 /* Options of every UDP socket: error queue, UDP_GRO */
 void sk_udp_options(int fd, bool v6);
+
+/* --- sk_ping.c: entry of the ops table --- */
+int sk_ping_open(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from);
 
 #endif

@@ -297,3 +297,73 @@ def test_no_protocol(chain, fam):
             with pytest.raises(OSError) as e:
                 s.recv(100)
             assert e.value.errno == (errno.ENOPROTOOPT if fam == 4 else errno.EPROTO)
+
+
+@pytest.fixture
+def no_ping_sockets(chain):
+    chain.hst.sysctl("net.ipv4.ping_group_range", "1 0")
+    yield
+    chain.hst.sysctl("net.ipv4.ping_group_range", "0 2147483647")
+
+
+def capabilities(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return {x.split()[0]: int(x.split()[1], 16) for x in f if x.startswith("Cap")}
+
+
+@FAM
+def test_U05_raw(chain, fam, no_ping_sockets):
+    """U05: where ping sockets are not permitted, who was started with CAP_NET_RAW pings by a raw socket, and keeps no right."""
+    with chain.start(user=False) as i:
+        assert "ping" not in i.stderr()
+        assert not any(v for k, v in capabilities(i.pid).items() if k in ("CapEff:", "CapPrm:", "CapInh:", "CapAmb:"))
+        p = [i.ct.spawn("ping", f"-{fam}", "-n", "-q", "-c20", "-i.002", "-W5", to, stdout=-1, text=True)
+             for to in [L.PEER[fam], END[fam], L.GW[fam]] * 2]
+        for x in p:
+            assert " 0% packet loss" in x.communicate(timeout=20)[0]
+        for size in (0, 1473, 65507):
+            r = i.ct.run("ping", f"-{fam}", "-n", "-c2", "-i.01", "-W5", "-s", str(size), L.PEER[fam])
+            assert " 0% packet loss" in r.stdout
+        r = i.ct.run("ping", f"-{fam}", "-n", "-c1", "-W5", "-t1", END[fam], check=False)
+        assert f"From {R1[fam]} icmp_seq=1 Time" in r.stdout, r.stdout
+        r = i.ct.run("traceroute", f"-{fam}", "-I", "-n", "-w", "5", "-q", "1", "-m", "5", END[fam])
+        assert hops(r.stdout) == path(fam), r.stdout
+        r = i.ct.run("ping", f"-{fam}", "-n", "-c2", "-i.2", "-W5", "-M", "do", "-s", "3000", L.PEER[fam], check=False)
+        assert re.search("mtu ?[=:] ?1500", r.stdout + r.stderr), r.stdout + r.stderr
+
+
+@FAM
+def test_U05_raw_sees_no_others(chain, fam, no_ping_sockets):
+    """U05: replies to other programs of the host do not come near the raw socket: no wake-up for them."""
+    with chain.start(user=False) as i:
+        r = i.ct.run("ping", f"-{fam}", "-n", "-c1", "-W5", L.PEER[fam])
+        assert " 0% packet loss" in r.stdout
+        L.until("it sleeps", lambda: i.switches() == i.switches())
+        before = i.switches()
+        high = [x for x in range(256) if x % 16 == 0]
+        for x in high:
+            chain.hst.run("ping", f"-{fam}", "-n", "-q", "-c3", "-i.002", "-W5", "-e", str(x << 8 | 7), L.PEER[fam])
+        assert i.switches() - before <= 2 * 3
+
+
+def test_U05_forbidden(chain, no_ping_sockets):
+    """U05: one line that says how to permit it; everything else works."""
+    with chain.start() as i:
+        text = [x for x in i.stderr().splitlines() if "ping" in x]
+        assert len(text) == 1 and "net.ipv4.ping_group_range" in text[0] and "sysctl -w" in text[0], i.stderr()
+        for _ in range(2):
+            assert i.ct.run("ping", "-n", "-c1", "-W1", L.PEER[4], check=False).returncode == 1
+        assert len([x for x in i.stderr().splitlines() if "ping" in x]) == 1
+
+
+@FAM
+def test_D23_iperf3(chain, fam):
+    """D23: iperf3 -u as people start it: its datagrams are as large as the container's MTU, and its socket takes no error."""
+    p = str(L.port())
+    chain.peer.spawn("iperf3", "-s", "-p", p)
+    with chain.start() as i:
+        def run():
+            r = i.ct.run("iperf3", "-u", f"-{fam}", "-c", L.PEER[fam], "-p", p, "-b", "50M", "-n", "2M", check=False)
+            return None if "unable to connect" in r.stdout + r.stderr else r
+        r = L.until("the server listens", run)
+        assert r.returncode == 0 and "(0%)" in r.stdout, r.stdout + r.stderr
