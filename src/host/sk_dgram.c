@@ -257,6 +257,7 @@ static bool cut_fits(struct sk_host *s, int h, const struct sk_dgram *d, bool sw
 		return true;
 	if (!switch_over)
 		return false;
+	slot->yields |= d->df == SK_DF_NO;	/* who sends fragments means no other datagram strictly: no switching to and fro */
 	*is = want;			/* also if it fails: it would again */
 	if (v4)
 		sk_set_int(h, IPPROTO_IP, IP_MTU_DISCOVER, never ? IP_PMTUDISC_DO : IP_PMTUDISC_DONT);
@@ -270,6 +271,7 @@ static bool cut_yields(struct sk_host *s, int h, const struct sk_dgram *d, int c
 {
 	struct sk_slot *slot = &s->slot[h];
 
+	slot->big_port = d->to_from.port;
 	if (d->df != SK_DF_MAYBE || slot->yields || (code != EMSGSIZE && !(code == EINVAL && is_run(d))))
 		return false;
 	slot->yields = true;
@@ -381,7 +383,6 @@ int sk_recv_err(struct sk *s, int h, struct sk_err *ret, void *buf, uint32_t len
 	};
 	ssize_t r = recvmsg(h, &m, MSG_ERRQUEUE | MSG_DONTWAIT);
 
-	(void)s;
 	if (r < 0) {
 		int code = 0;
 		socklen_t cl = sizeof(code);
@@ -398,5 +399,7 @@ int sk_recv_err(struct sk *s, int h, struct sk_err *ret, void *buf, uint32_t len
 		if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) ||
 		    (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR))
 			take_err(ret, c);
+	if (ret->local && !ret->to.port)
+		ret->to.port = sk_host_of(s)->slot[h].big_port;
 	return 0;
 }

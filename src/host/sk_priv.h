@@ -26,6 +26,7 @@ struct sk_slot {
 	bool v6;
 	bool dgram;
 	bool ip_hdr;			/* what it receives begins with the IP header */
+	uint16_t big_port;		/* where the last datagram that failed should have gone: IPv4's own errors lack it */
 	bool yields;			/* SK_DF_MAYBE has met its error: fragments from here on */
 	uint8_t cut[SK_FAMILIES];	/* enum sk_cut, by family of what it sends */
 };

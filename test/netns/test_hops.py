@@ -51,7 +51,7 @@ def chain(lab):
               "route add default via 10.78.1.1", "-6 route add default via fd78:1::1")
     lab.batch(end, "addr add 10.78.2.3/24 dev u3", "addr add fd78:2::3/64 dev u3 nodad", f"link set u3 mtu {NARROW} up",
               "route add default via 10.78.2.2", "-6 route add default via fd78:2::2")
-    lab.end = end
+    lab.r2, lab.end = r2, end
     return lab
 
 
@@ -149,6 +149,73 @@ def test_U07_too_big(chain, fam):
         assert received(far, [NARROW - head]) == [NARROW - head]
 
 
+@FAM
+def test_published_errors(chain, fam):
+    """UDP-34: errors about what a published port's server sends reach its socket: a refusing peer, and a size that does not fit."""
+    p = L.port()
+    with chain.start("-u", str(p)) as i, i.ct.udp(L.ANY[fam], p) as near:
+        near.setsockopt(LEVEL[fam], RECVERR[fam], 1)
+        discover(near, fam, DO)
+        with chain.peer.udp(to=(L.HST[fam], p)) as far:
+            far.send(b"hello")
+            _, who = near.recvfrom(10)
+            if fam == 6:
+                near.setsockopt(LEVEL[6], socket.IPV6_UNICAST_HOPS, 30)
+            near.sendto(pattern(4000, 1), who)
+            with pytest.raises(OSError) as e:
+                near.recv(10)
+            assert e.value.errno == errno.EMSGSIZE and too_big(near, fam) == 1500
+            near.sendto(b"answer", who)
+            assert far.recv(10) == b"answer"
+        near.sendto(b"late", who)
+        with pytest.raises(ConnectionRefusedError):
+            near.recv(10)
+        assert offender(near, fam) == ((3, 3) if fam == 4 else (1, 4)) + (L.PEER[fam],)
+
+
+CODES = {4: {"net-unreachable": 0, "host-unreachable": 1, "prot-unreachable": 2, "port-unreachable": 3, "net-prohibited": 9,
+             "host-prohibited": 10, "admin-prohibited": 13},
+         6: {"no-route": 0, "admin-prohibited": 1, "addr-unreachable": 3, "port-unreachable": 4, "policy-fail": 5, "reject-route": 6}}
+
+
+@FAM
+def test_unreachable_codes(chain, fam):
+    """UDP-31, ICMP-5: every code of a router's refusal arrives as it was, for datagrams and pings, and its errno for connects."""
+    base, names = 20000, sorted(CODES[fam])
+    icmp = "icmp" if fam == 4 else "icmpv6"
+    rules = [f"meta l4proto {{ tcp, udp }} th dport {base + n} reject with {icmp} type {name}" for n, name in enumerate(names)]
+    firewall(chain.r2, "forward", *rules)
+    try:
+        with chain.start() as i:
+            for n, name in enumerate(names):
+                want = (3 if fam == 4 else 1, CODES[fam][name])
+                with i.ct.udp(to=(END[fam], base + n)) as s:
+                    s.setsockopt(LEVEL[fam], RECVERR[fam], 1)
+                    s.send(b"probe")
+                    with pytest.raises(OSError) as udp:
+                        s.recv(10)
+                    assert offender(s, fam) == want + (R2[fam],), name
+                if fam == 4 or name == "no-route":  # the first SYN's error comes while IPv6's connect() is still at work
+                    with pytest.raises(OSError) as inside:
+                        i.ct.connect(END[fam], base + n, timeout=5)
+                    with pytest.raises(OSError) as outside:
+                        chain.hst.connect(END[fam], base + n, timeout=5)
+                    assert inside.value.errno == outside.value.errno == udp.value.errno, name
+                chain.r2.run("nft", "insert", "rule", "inet", "t", "c", *f"meta l4proto {icmp if fam == 4 else 'ipv6-icmp'}".split(),
+                             *f"{icmp} type echo-request reject with {icmp} type {name}".split())
+                with i.ct.sock(socket.AF_INET if fam == 4 else socket.AF_INET6, socket.SOCK_RAW, 1 if fam == 4 else 58) as s:
+                    s.settimeout(5)
+                    s.setsockopt(LEVEL[fam], RECVERR[fam], 1)
+                    s.connect((END[fam], 0))
+                    s.send(bytes([8 if fam == 4 else 128, 0]) + (b"\xf7\xff\0\0" if fam == 4 else b"\0\0\0\0") + b"\0\0")
+                    with pytest.raises(OSError):
+                        while True:
+                            s.recv(1000)
+                    assert offender(s, fam) == want + (R2[fam],), name
+    finally:
+        chain.r2.run("nft", "delete", "table", "inet", "t")
+
+
 def too_big(s, fam):
     """MTU in the next entry of the error queue, of a router or of the container's kernel."""
     import struct
@@ -183,11 +250,17 @@ def test_ping_sizes(chain, fam):
     """U05: pings of every size are answered at the default MTU; those that must not be cut are told the size that fits."""
     with chain.start() as i:
         for size in (56, 1472, 1473, 8000, 65507):
-            r = i.ct.run("ping", f"-{fam}", "-n", "-c2", "-i.01", "-W5", "-s", str(size), L.PEER[fam])
-            assert " 0% packet loss" in r.stdout, (size, r.stdout)
+            for _ in range(2):  # before and after the container's kernel knows what fits
+                r = i.ct.run("ping", f"-{fam}", "-n", "-c1", "-W5", "-s", str(size), L.PEER[fam])
+                assert " 0% packet loss" in r.stdout, (size, r.stdout)
     with chain.start() as i:
         r = i.ct.run("ping", f"-{fam}", "-n", "-c3", "-i.2", "-W5", "-M", "do", "-s", "3000", L.PEER[fam], check=False)
         assert re.search("mtu ?[=:] ?1500", r.stdout + r.stderr), r.stdout + r.stderr
+
+
+def answers(text):
+    """How many ping counted. For the last of several it waits no longer than the interval, or twice what others took."""
+    return int(re.search(r"(\d+) received", text).group(1))
 
 
 @FAM
@@ -197,10 +270,9 @@ def test_U05_parallel(chain, fam):
         p = [i.ct.spawn("ping", f"-{fam}", "-n", "-q", "-c100", "-i.002", "-W5", to, stdout=-1, text=True)
              for to in [L.PEER[fam], R2[fam], END[fam], L.FAR[fam], L.GW[fam]] * 2]
         for to in (R2[fam], END[fam]):
-            r = i.ct.run("ping", f"-{fam}", "-n", "-q", "-c5", "-i.01", "-W5", "-e", "4711", to)
-            assert " 0% packet loss" in r.stdout
+            assert answers(i.ct.run("ping", f"-{fam}", "-n", "-q", "-c5", "-i.01", "-W5", "-e", "4711", to).stdout) >= 4
         for x in p:
-            assert " 0% packet loss" in x.communicate(timeout=20)[0]
+            assert answers(x.communicate(timeout=20)[0]) >= 99
 
 
 @FAM
@@ -320,9 +392,9 @@ def test_U05_raw(chain, fam, no_ping_sockets):
         p = [i.ct.spawn("ping", f"-{fam}", "-n", "-q", "-c20", "-i.002", "-W5", to, stdout=-1, text=True)
              for to in [L.PEER[fam], END[fam], L.GW[fam]] * 2]
         for x in p:
-            assert " 0% packet loss" in x.communicate(timeout=20)[0]
+            assert answers(x.communicate(timeout=20)[0]) >= 19
         for size in (0, 1473, 65507):
-            r = i.ct.run("ping", f"-{fam}", "-n", "-c2", "-i.01", "-W5", "-s", str(size), L.PEER[fam])
+            r = i.ct.run("ping", f"-{fam}", "-n", "-c1", "-W5", "-s", str(size), L.PEER[fam])
             assert " 0% packet loss" in r.stdout
         r = i.ct.run("ping", f"-{fam}", "-n", "-c1", "-W5", "-t1", END[fam], check=False)
         assert f"From {R1[fam]} icmp_seq=1 Time" in r.stdout, r.stdout
