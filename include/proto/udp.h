@@ -13,6 +13,7 @@ struct udp_listener {			/* a published port, app's storage */
 	int h;				/* its socket */
 	struct inaddr target;		/* towards the guest; unset: the guest's own address */
 	uint16_t port;			/* towards the guest */
+	uint32_t owner;			/* index + 1 of the flow that the socket is of, 0: published */
 };
 
 struct udp_settings {			/* ns; UDP-2 */
@@ -26,6 +27,11 @@ void udp_host(struct proto *p, struct flow *f, const struct ev_hit *hit);
 void udp_listen(struct proto *p, const struct udp_listener *l, const struct ev_hit *hit);
 /* The socket of a published port is about to be closed: end its flows */
 void udp_listener_gone(struct proto *p, int h);
+/* Receive what is sent to PORT in a group that was joined, on host interface SCOPE: 0, -EALREADY if a published port does,
+ * or negative errno
+ */
+int udp_group_receive(struct proto *p, const struct inaddr *group, uint16_t port, uint32_t scope);
+void udp_group_ignore(struct proto *p, const struct inaddr *group, uint16_t port);
 /* Whether the flow may end early: one exchange, by the guest, over or given up */
 bool udp_spare(const struct proto *p, struct flow *f, struct proto_spare *ret);
 /* End: close the socket if it is the flow's own */

@@ -84,6 +84,7 @@ struct app {
 	struct tcp_settings tcp;
 	struct tcp_pool tcp_pool;
 	struct proto_reasm *reasm;
+	struct proto_groups *groups;
 	uint8_t *scratch;
 	struct l2_tap tap;
 	struct l2_pcap pcap;

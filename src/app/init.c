@@ -19,6 +19,7 @@
 
 #include "app_priv.h"
 #include "base/bytes.h"
+#include "proto/group.h"
 #include "proto/reasm.h"
 
 #define UDP_ONEWAY	(30 * NS_S)	/* net.netfilter.nf_conntrack_udp_timeout and _stream, where nobody set them */
@@ -119,7 +120,7 @@ static int rooms_init(struct app *a, struct err *e)
 {
 	struct splice_settings splice = { .sk = &a->sk };
 	const struct sk_host_settings set = {
-		.no_peek_off = a->conf.no_peek_off, .freebind = a->conf.freebind,
+		.no_peek_off = a->conf.no_peek_off, .freebind = a->conf.freebind, .multicast = a->conf.multicast,
 		.outbound_if = { a->conf.f[FWD_V4].outbound_if, a->conf.f[FWD_V6].outbound_if },
 	};
 	struct hash_key hkey;
@@ -137,7 +138,8 @@ static int rooms_init(struct app *a, struct err *e)
 	a->scratch = map_zeroed(PROTO_SCRATCH_LEN);
 	a->reasm = map_zeroed(sizeof(*a->reasm));
 	a->tcp_pool.mem = map_zeroed(TCP_POOL_LEN);
-	if (!mem || !a->scratch || !a->reasm || !a->tcp_pool.mem)
+	a->groups = a->conf.multicast ? map_zeroed(sizeof(*a->groups)) : NULL;
+	if (!mem || !a->scratch || !a->reasm || (a->conf.multicast && !a->groups) || !a->tcp_pool.mem)
 		return err_set(e, -ENOMEM, "Out of memory for the flow table");
 	if (getrandom(&a->env.key, sizeof(a->env.key), 0) != sizeof(a->env.key) ||
 	    getrandom(&hkey, sizeof(hkey), 0) != sizeof(hkey) || getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
@@ -333,6 +335,7 @@ static void path_wire(struct app *a)
 	path_init(&a->path, &a->env, &a->flows, &a->fwd, &svc);
 	a->path.p.scratch = a->scratch;
 	a->path.p.reasm = a->reasm;
+	a->path.p.groups = a->groups;
 	a->path.p.tcp_pool = &a->tcp_pool;
 	a->path.p.udp = &a->udp;
 	a->path.p.tcp = &a->tcp;

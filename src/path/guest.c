@@ -9,8 +9,10 @@
 
 #include "base/bytes.h"
 #include "path/path.h"
+#include "proto/group.h"
 #include "proto/reasm.h"
 #include "wire/arp.h"
+#include "wire/group.h"
 #include "wire/icmp.h"
 #include "wire/tcp.h"
 #include "wire/udp.h"
@@ -98,6 +100,8 @@ static void take_icmp(struct path *pa, const struct proto_pkt *pkt)
 
 	if (pkt->ip.proto == WIRE_IP_ICMP6 && type && *type >= WIRE_ICMP6_RS && *type <= WIRE_ICMP6_NA)
 		svc_nd(&pa->p, &pa->svc, pkt);
+	else if (pkt->ip.proto == WIRE_IP_ICMP6 && type && group_is_mld(*type))
+		group_mld(&pa->p, pkt);
 	else if (pa->p.fwd->icmp_on)
 		ping_guest(&pa->p, pkt);
 	else
@@ -150,6 +154,8 @@ static void take_ip(struct path *pa, uint32_t i, bool v4)
 		take_udp(pa, i, &key);
 	} else if (pkt->ip.proto == (v4 ? WIRE_IP_ICMP : WIRE_IP_ICMP6)) {
 		take_icmp(pa, pkt);
+	} else if (v4 && pkt->ip.proto == WIRE_IP_IGMP) {
+		group_igmp(&pa->p, pkt);
 	} else {
 		env_drop(e, DROP_IP_PROTO);
 	}

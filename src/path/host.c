@@ -3,6 +3,7 @@
  * Events and deadlines to the protocol of their flow.
  */
 #include "path/path.h"
+#include "proto/group.h"
 
 void path_host(struct path *pa, const struct ev_hit *hit)
 {
@@ -58,7 +59,10 @@ void path_tick(struct path *pa)
 	uint32_t last, i;
 
 	while ((t = twheel_pop(pa->p.env->tw, pa->p.env->now)))
-		timer_due(pa, flow_of_timer(t));
+		if (t->kind == GROUP_TIMER)
+			group_timer(&pa->p);
+		else
+			timer_due(pa, flow_of_timer(t));
 	last = pa->p.ready_last;	/* a timer may have ended the flow that was last */
 	/* only those that were queued before this turn: who has still more goes to the end */
 	while ((i = pa->p.ready_first) != FLOW_NONE) {

@@ -31,6 +31,8 @@ static ns_t flow_timeout(const struct proto *p, const struct flow *f)
 
 	if (u->refused)
 		return UDP_REFUSED;
+	if (u->owned_cnt)
+		return p->udp->timeout_stream;	/* as long as any of those can last */
 	if (flow_dns_done(f, u))
 		return BYTES_MIN(UDP_DNS, p->udp->timeout_oneway);
 	if (answers && (u->guest_cnt > 1 || u->host_cnt > 1))
@@ -38,7 +40,7 @@ static ns_t flow_timeout(const struct proto *p, const struct flow *f)
 	return p->udp->timeout_oneway;
 }
 
-static struct flow *udp_flow_new(struct proto *p, const struct flow_key *key)
+struct flow *udp_flow_new(struct proto *p, const struct flow_key *key)
 {
 	struct flow *f = flow_new(p->flows, key);
 
@@ -82,7 +84,7 @@ struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key)
 	if (!f)
 		return NULL;
 	u = udp_body(f);
-	h = udp_dns_open(p, f);
+	h = fwd_is_group(p->fwd, &key->far) ? udp_group_open(p, f) : udp_dns_open(p, f);
 	if (h == -ENOENT) {
 		u->to = proto_host_addr(p, &key->far, key->far_port);
 		h = udp_flow_open(p, f, &u->to);
@@ -112,7 +114,7 @@ bool udp_spare(const struct proto *p, struct flow *f, struct proto_spare *ret)
 
 	ret->last = u->last;
 	ret->answered = once || flow_dns_done(f, u);
-	if (u->by_host || u->last == p->env->now)
+	if (u->by_host || u->last == p->env->now || u->owned_cnt || !f->key.guest_port)
 		return false;
 	if (ret->answered)
 		return true;
@@ -137,6 +139,14 @@ int udp_flow_host_key(struct proto *p, const struct udp_listener *l, const struc
 	return 0;
 }
 
+/* The flow has its owner's handle no more */
+static void udp_disown(struct proto *p, struct udp_flow *u)
+{
+	if (u->owner)
+		udp_body(&p->flows->tab[u->owner - 1])->owned_cnt--;
+	u->owner = 0;
+}
+
 struct flow *udp_flow_host(struct proto *p, const struct udp_listener *l, const struct sk_dgram *d)
 {
 	struct flow_key key;
@@ -155,6 +165,12 @@ struct flow *udp_flow_host(struct proto *p, const struct udp_listener *l, const 
 		trace_add(p->env->tr, p->env->now, "udp: open by host", flow_idx(p->flows, f), key.far_port, l->port);
 	}
 	u = udp_body(f);
+	if (u->owner != l->owner) {
+		udp_disown(p, u);
+		u->owner = l->owner;
+		if (u->owner)
+			udp_body(&p->flows->tab[u->owner - 1])->owned_cnt++;
+	}
 	u->by_host = true;
 	u->refused = 0;
 	u->to = d->to_from;
@@ -186,8 +202,13 @@ struct flow *udp_flow_answer(const struct proto *p, const struct flow_key *key)
 
 void udp_end(struct proto *p, struct flow *f)
 {
+	struct udp_flow *u = udp_body(f);
+
+	udp_disown(p, u);
+	if (u->owned_cnt)
+		udp_listener_gone(p, f->h);
 	udp_dns_close(p, f);
-	if (f->h >= 0 && !udp_body(f)->by_host)
+	if (f->h >= 0 && !u->by_host)
 		p->env->sk->ops->close(p->env->sk, f->h, SK_END_GRACEFUL);
 	proto_flow_free(p, f);
 }
