@@ -44,7 +44,9 @@ struct proto {
 	bool udp_burst;				/* the guest got several datagrams at once: its turn now (app) */
 	bool flow_gone;				/* a flow or descriptor became free: paused listeners may go on */
 	uint32_t dns_cnt;			/* counts the use of resolvers behind the forwarding address */
-	uint32_t evict_at;			/* where the search for a flow to give up goes on */
+	uint32_t evict_at;			/* where the search for a flow to give up goes on ... */
+	ns_t evict_next;			/* ... and, after one in vain, when */
+	uint32_t udp_flows, udp_sockets;	/* of UDP: entries, sockets of their own */
 	uint32_t icmp_tokens;			/* errors that we may make up now, as of icmp_at */
 	ns_t icmp_at;
 	struct inaddr owned[PROTO_OWNED_MAX];	/* addresses that the guest announced, oldest replaced first */
@@ -100,11 +102,14 @@ bool proto_shared_take(struct proto *p, const struct proto_pkt *pkt, bool reasse
 struct proto_spare {
 	ns_t last;			/* when it was used last */
 	bool answered;			/* nothing is expected any more */
+	bool idle;			/* was in steady use: the last to go */
 };
 
 #define PROTO_SPARE_WAIT	NS_S	/* how long an answer is waited for, however scarce room is */
 
-/* End the least useful of some datagram flows: true, and counted, if there is room now for one more (D19) */
+/* End the least useful of some datagram flows: true, and counted, if there is room now for one more (D19). Frees a descriptor
+ * unless what is lacking is a place in the table.
+ */
 bool proto_evict(struct proto *p);
 
 /* Put the flow at the end of the queue of those that continue in the next turn */

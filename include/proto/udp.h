@@ -16,8 +16,9 @@ struct udp_listener {			/* a published port, app's storage */
 	uint32_t owner;			/* index + 1 of the flow that the socket is of, 0: published */
 };
 
-struct udp_settings {			/* ns; UDP-2 */
-	ns_t timeout_oneway, timeout_stream;
+struct udp_settings {
+	ns_t timeout_oneway, timeout_stream;	/* UDP-2 */
+	uint32_t flows_max, sockets_max;	/* of all flows, of their own sockets: the rest is for others. 0: no limit */
 };
 
 /* Packets of one 5-tuple in order of arrival; F is NULL if no flow is known yet */
@@ -32,7 +33,9 @@ void udp_listener_gone(struct proto *p, int h);
  */
 int udp_group_receive(struct proto *p, const struct inaddr *group, uint16_t port, uint32_t scope);
 void udp_group_ignore(struct proto *p, const struct inaddr *group, uint16_t port);
-/* Whether the flow may end early: one exchange, by the guest, over or given up */
+/* The flow has a descriptor that its end would free */
+bool udp_has_socket(struct flow *f);
+/* Whether the flow may end early: one exchange, over or given up, or silent for long */
 bool udp_spare(const struct proto *p, struct flow *f, struct proto_spare *ret);
 /* End: close the socket if it is the flow's own */
 void udp_end(struct proto *p, struct flow *f);

@@ -146,7 +146,11 @@ static int rooms_init(struct app *a, struct err *e)
 		return err_set(e, -errno, "The kernel gives no random numbers: %s", strerror(errno));
 	rng_seed(&a->rng, seed);
 	flow_tab_init(&a->flows, mem, FLOW_MAX, &hkey);
-	a->udp = (struct udp_settings){ UDP_ONEWAY, UDP_STREAM };
+	a->udp = (struct udp_settings){
+		.timeout_oneway = UDP_ONEWAY, .timeout_stream = UDP_STREAM,
+		/* a scan by datagrams must leave something for connections */
+		.flows_max = FLOW_MAX - FLOW_MAX / 4, .sockets_max = a->sk.slot_cnt - a->sk.slot_cnt / 4,
+	};
 	if (app_proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout", &s, &none) > 0 && s)
 		a->udp.timeout_oneway = s * NS_S;
 	if (app_proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout_stream", &s, &none) > 0 && s)

@@ -67,9 +67,9 @@ int sk_udp_bind(struct sk_host *h, int fd, const struct sk_addr *local, int af)
 	union sk_sockaddr sa;
 	socklen_t len = sk_to_sockaddr(&want, af, &sa);
 
-	if (!sk_port_bind(h, fd, &sa, len, h->set.multicast))
+	if (h->port[want.port].cnt < SK_SHARE_MAX && !sk_port_bind(h, fd, &sa, len, h->set.multicast))
 		return 0;
-	/* the guest's port is another program's, or privileged: any port is better than none (NAT-4) */
+	/* the guest's port is another program's, or privileged, or crowded: any port is better than none (NAT-4) */
 	want.port = 0;
 	len = sk_to_sockaddr(&want, af, &sa);
 	return bind(fd, &sa.sa, len) ? -errno : 0;

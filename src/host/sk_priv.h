@@ -57,6 +57,7 @@ int sk_new(struct sk_host *s, const struct inaddr *to, int type, int proto);
 
 /* --- sk_port.c --- */
 #define SK_PORTS	65536u
+#define SK_SHARE_MAX	512u		/* flows on one port: before Linux 6.13 the kernel looks at all of them for each datagram */
 
 /* FD is bound to PORT and used in this way; until it is closed */
 void sk_port_hold(struct sk_host *s, int fd, uint16_t port, enum sk_hold hold);

@@ -59,6 +59,7 @@ static void err_relay(struct proto *p, struct flow *f, const struct sk_err *e, u
 
 	if (udp_dns_refused(p, f, e))
 		return;
+	udp_body(f)->closed |= e->code == ECONNREFUSED;
 	/* a resolver may be of the other family */
 	if (inaddr_is_v4(&to) != v4 ? !proto_icmp_errno(p, e->code, v4, 0, &icmp) : !proto_icmp_relay(p, e, &to, &f->key.far, &icmp))
 		return;

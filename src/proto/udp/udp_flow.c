@@ -42,7 +42,8 @@ static ns_t flow_timeout(const struct proto *p, const struct flow *f)
 
 struct flow *udp_flow_new(struct proto *p, const struct flow_key *key)
 {
-	struct flow *f = flow_new(p->flows, key);
+	const bool full = p->udp->flows_max && p->udp_flows >= p->udp->flows_max;
+	struct flow *f = full ? NULL : flow_new(p->flows, key);
 
 	if (!f && proto_evict(p))
 		f = flow_new(p->flows, key);
@@ -50,6 +51,7 @@ struct flow *udp_flow_new(struct proto *p, const struct flow_key *key)
 		env_drop(p->env, DROP_FLOW_FULL);
 		return NULL;
 	}
+	p->udp_flows++;
 	f->h = -1;
 	udp_body(f)->last = p->env->now;
 	return f;
@@ -77,10 +79,16 @@ int udp_flow_open(struct proto *p, struct flow *f, const struct sk_addr *to)
 
 struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key)
 {
-	struct flow *f = udp_flow_new(p, key);
 	struct udp_flow *u;
+	struct flow *f;
 	int h;
 
+	/* a flood of them must not fill the table with flows that only say so */
+	if (p->udp->sockets_max && p->udp_sockets >= p->udp->sockets_max && !proto_evict(p)) {
+		env_drop(p->env, DROP_NO_DESCRIPTOR);
+		return NULL;
+	}
+	f = udp_flow_new(p, key);
 	if (!f)
 		return NULL;
 	u = udp_body(f);
@@ -93,6 +101,7 @@ struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key)
 		u->refused = -h;
 	else
 		f->h = h;
+	p->udp_sockets += h >= 0;
 	trace_add(p->env->tr, p->env->now, "udp: open by guest", flow_idx(p->flows, f), key->far_port, (uint32_t)u->refused);
 	udp_flow_arm(p, f);
 	return f;
@@ -103,22 +112,32 @@ void udp_flow_answered(struct proto *p, struct flow *f)
 	struct udp_flow *u = udp_body(f);
 
 	udp_alive(p, u, &u->host_cnt);
+	u->closed = false;
 	if (flow_dns_done(f, u))
 		udp_flow_arm(p, f);	/* an earlier time than the one that it waits for */
+}
+
+bool udp_has_socket(struct flow *f)
+{
+	return f->h >= 0 && !udp_body(f)->by_host;
 }
 
 bool udp_spare(const struct proto *p, struct flow *f, struct proto_spare *ret)
 {
 	const struct udp_flow *u = udp_body(f);
 	const bool once = u->guest_cnt == 1 && u->host_cnt == 1;
+	const uint8_t answers = u->by_host ? u->guest_cnt : u->host_cnt;
 
 	ret->last = u->last;
-	ret->answered = once || flow_dns_done(f, u);
-	if (u->by_host || u->last == p->env->now || u->owned_cnt || !f->key.guest_port)
+	ret->answered = once || u->closed || u->refused || flow_dns_done(f, u);
+	if (u->last == p->env->now || u->owned_cnt || !f->key.guest_port)
 		return false;
 	if (ret->answered)
 		return true;
-	return (!u->host_cnt || f->key.far_port == PROTO_DNS_PORT) && u->last + PROTO_SPARE_WAIT <= p->env->now;
+	if (!answers || (!u->by_host && f->key.far_port == PROTO_DNS_PORT))
+		return u->last + PROTO_SPARE_WAIT <= p->env->now;
+	ret->idle = true;
+	return u->last + p->udp->timeout_oneway <= p->env->now;
 }
 
 int udp_flow_host_key(struct proto *p, const struct udp_listener *l, const struct sk_addr *peer, struct flow_key *ret)
@@ -208,8 +227,11 @@ void udp_end(struct proto *p, struct flow *f)
 	if (u->owned_cnt)
 		udp_listener_gone(p, f->h);
 	udp_dns_close(p, f);
-	if (f->h >= 0 && !u->by_host)
+	if (f->h >= 0 && !u->by_host) {
 		p->env->sk->ops->close(p->env->sk, f->h, SK_END_GRACEFUL);
+		p->udp_sockets--;
+	}
+	p->udp_flows--;
 	proto_flow_free(p, f);
 }
 

@@ -67,6 +67,7 @@ int udp_group_receive(struct proto *p, const struct inaddr *group, uint16_t port
 		udp_end(p, f);
 		return err;
 	}
+	p->udp_sockets++;
 	return 0;
 }
 

@@ -42,6 +42,7 @@ struct udp_flow {
 	uint8_t guest_cnt, host_cnt;	/* datagrams, up to 2 */
 	uint8_t ttl, tos;		/* of the guest's last packet, for quotes of it */
 	bool df;
+	bool closed;			/* the peer's host says that nobody is there */
 	uint16_t len;			/* payload of the guest's last datagram */
 	struct udp_dns dns;
 };
