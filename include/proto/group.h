@@ -29,6 +29,7 @@ struct group_echo {
 };
 
 struct proto_groups {			/* app's, zeroed */
+	bool on;			/* follow what the guest joins (--multicast) */
 	struct group g[GROUP_MAX];
 	uint32_t cnt;
 	ns_t query_at[FWD_FAMILIES];	/* next general query */

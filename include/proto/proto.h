@@ -38,7 +38,7 @@ struct proto {
 	uint32_t tcp_bulk, tcp_bulk_now;	/* TCP flows that sent much in the latest batches, in this one */
 	struct tcp_pool *tcp_pool;		/* app's; NULL: segments ahead of a gap are dropped */
 	struct proto_reasm *reasm;		/* app's, zeroed; NULL: fragments are dropped */
-	struct proto_groups *groups;		/* app's, zeroed; NULL: the guest's memberships are not followed (--multicast) */
+	struct proto_groups *groups;		/* app's, zeroed; NULL: what the guest sends to groups may come back to it */
 	uint8_t *scratch;			/* PROTO_SCRATCH_LEN bytes, app's: datagrams on their way through one call */
 	uint32_t ready_first, ready_last;	/* flows that gave up the turn with work left (path); FLOW_NONE: none */
 	bool udp_burst;				/* the guest got several datagrams at once: its turn now (app) */

@@ -138,8 +138,8 @@ static int rooms_init(struct app *a, struct err *e)
 	a->scratch = map_zeroed(PROTO_SCRATCH_LEN);
 	a->reasm = map_zeroed(sizeof(*a->reasm));
 	a->tcp_pool.mem = map_zeroed(TCP_POOL_LEN);
-	a->groups = a->conf.multicast ? map_zeroed(sizeof(*a->groups)) : NULL;
-	if (!mem || !a->scratch || !a->reasm || (a->conf.multicast && !a->groups) || !a->tcp_pool.mem)
+	a->groups = map_zeroed(sizeof(*a->groups));
+	if (!mem || !a->scratch || !a->reasm || !a->groups || !a->tcp_pool.mem)
 		return err_set(e, -ENOMEM, "Out of memory for the flow table");
 	if (getrandom(&a->env.key, sizeof(a->env.key), 0) != sizeof(a->env.key) ||
 	    getrandom(&hkey, sizeof(hkey), 0) != sizeof(hkey) || getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
@@ -340,6 +340,7 @@ static void path_wire(struct app *a)
 	a->path.p.scratch = a->scratch;
 	a->path.p.reasm = a->reasm;
 	a->path.p.groups = a->groups;
+	a->groups->on = a->conf.multicast;
 	a->path.p.tcp_pool = &a->tcp_pool;
 	a->path.p.udp = &a->udp;
 	a->path.p.tcp = &a->tcp;

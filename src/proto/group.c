@@ -242,7 +242,7 @@ void group_igmp(struct proto *p, const struct proto_pkt *pkt)
 {
 	struct wire_group_list l;
 
-	if (p->groups)
+	if (p->groups && p->groups->on)
 		group_report(p, &l, wire_igmp_parse(pkt->l4, &l));
 	else
 		env_drop(p->env, DROP_GROUP_OFF);
@@ -253,7 +253,7 @@ void group_mld(struct proto *p, const struct proto_pkt *pkt)
 	struct wire_group_list l;
 	const bool near = pkt->ip.ttl == 1 && (inaddr_is_linklocal(&pkt->ip.src) || inaddr_is_unset(&pkt->ip.src));
 
-	if (p->groups)			/* RFC 3810 5.2.13, 6.2 */
+	if (p->groups && p->groups->on)	/* RFC 3810 5.2.13, 6.2 */
 		group_report(p, &l, near ? wire_mld_parse(pkt->l4, &l) : -EBADMSG);
 	else
 		env_drop(p->env, DROP_GROUP_OFF);

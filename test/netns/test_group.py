@@ -108,7 +108,7 @@ def nothing(s, secs=.3):
 def test_U02_search_finds_all_responders(lab, fam, group, port, ttl):
     """UDP-14: a search leaves through the host's interface with its TTL; answers of any number of responders, from any port of
     theirs, come from their own addresses; the container goes on talking to them from the port of its search."""
-    with lab.start() as i, member(lab.peer, fam, group[fam], port, "e0") as heard, sender(i.ct, fam, i.tap, ttl) as s:
+    with lab.start("-d", "--trace") as i, member(lab.peer, fam, group[fam], port, "e0") as heard, sender(i.ct, fam, i.tap, ttl) as s:
         s.sendto(SEARCH, (group[fam], port))
         data, got, peer = recv_ttl(heard, fam)
         assert (data, got, peer[0]) == (SEARCH, ttl, L.HST[fam]) or (data, got, peer[0][:4]) == (SEARCH, ttl, "fe80")
@@ -199,6 +199,12 @@ def test_broadcast_to_published_port(lab):
         data, peer = srv.recvfrom(100)
         srv.sendto(b"me", peer)
         assert cli.recvfrom(100) == (b"me", (L.HST[4], p))
+        with i.ct.udp(L.HST[4], 0) as own, lab.peer.udp("0.0.0.0", p) as far:  # what it broadcasts itself does not come back
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+            own.sendto(b"own", ("10.77.0.255", p))
+            assert far.recv(100) == b"own"
+            assert srv.recvfrom(100) == (b"own", own.getsockname())  # by its own kernel
+            nothing(srv, .1)
 
 
 @FAM

@@ -161,6 +161,9 @@ static void test_broadcast_in(void **state)
 	assert_int_equal(r->drops.cnt[DROP_UDP_TO_ALL], 1);
 	r->p.groups = gs;
 	answer(r, f, &peer, local, true);
+	assert_int_equal(r->drops.cnt[DROP_UDP_TO_ALL], 2);
+	gs->on = true;
+	answer(r, f, &peer, local, true);
 	assert_int_equal(r->l2.cnt, 1);
 	put(r, &group, 9, 4, 1);
 	push(r, &group);

@@ -322,7 +322,7 @@ static bool listen_takes(struct proto *p, const struct udp_listener *l, const st
 {
 	if (!d->to_all)
 		return true;
-	if (l->owner && !p->groups && !inaddr_is_multicast(&d->local.a)) {
+	if (l->owner && !(p->groups && p->groups->on) && !inaddr_is_multicast(&d->local.a)) {
 		env_drop(p->env, DROP_UDP_TO_ALL);
 		return false;
 	}
