@@ -33,6 +33,8 @@ void udp_listener_gone(struct proto *p, int h);
  */
 int udp_group_receive(struct proto *p, const struct inaddr *group, uint16_t port, uint32_t scope);
 void udp_group_ignore(struct proto *p, const struct inaddr *group, uint16_t port);
+/* The host opened the flow: what the guest sends in it are answers */
+bool udp_is_answering(struct flow *f);
 /* The flow has a descriptor that its end would free */
 bool udp_has_socket(struct flow *f);
 /* Whether the flow may end early: one exchange, over or given up, or silent for long */

@@ -377,7 +377,7 @@ int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref r
 		s->slot[fd] = (struct sk_slot){ .ref = ref, .peek_off = SK_PEEK_UNSET, .v6 = af == AF_INET6,
 						.dgram = l->proto == SK_UDP, .port = l->addr.port };
 		if (l->proto == SK_UDP && !l->ifname && inaddr_is_unset(&l->addr.a))
-			sk_port_hold(s, fd, l->addr.port, SK_HOLD_PUBLISHED);
+			sk_port_hold(s, fd, l->addr.port, SK_HOLD_PUBLISHED, NULL);
 		err = s->ev->ops->set(s->ev, fd, ref, EV_IN | EV_FIRST | (l->proto == SK_UDP ? EV_LEVEL : 0));
 	}
 	if (err) {

@@ -80,6 +80,7 @@ int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, co
 	struct sk_host *h = sk_host_of(s);
 	int fd = sk_new(h, &to->a, SOCK_DGRAM, IPPROTO_UDP), err;
 	int af = inaddr_is_v4(&to->a) ? AF_INET : AF_INET6;
+	struct sk_addr want = *local;
 	union sk_sockaddr sa;
 	socklen_t len;
 
@@ -88,7 +89,9 @@ int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, co
 	sk_udp_options(fd, af == AF_INET6);
 	if (af == AF_INET6)		/* so that the same port of IPv4 stays free */
 		sk_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-	err = sk_udp_bind(h, fd, local, af);
+	if (sk_port_hears(h, want.port, to))
+		want.port = 0;
+	err = sk_udp_bind(h, fd, &want, af);
 	if (err)
 		goto fail;
 	err = open_connected(h, fd, ref, to);
@@ -101,7 +104,7 @@ int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, co
 	}
 	sk_from_sockaddr(&sa, ret_local);
 	if (local->port && ret_local->port == local->port) {
-		sk_port_hold(h, fd, local->port, SK_HOLD_PEER);
+		sk_port_hold(h, fd, local->port, SK_HOLD_PEER, to);
 		sk_set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);	/* for the next one: this one hears its peer only */
 	}
 	return fd;

@@ -67,12 +67,12 @@ static int group_sender(struct sk_host *h, int fd, const struct sk_addr *local, 
 		len = sk_to_sockaddr(group, af, &sa);
 		if (connect(fd, &sa.sa, len))
 			return -errno;
-		sk_port_hold(h, fd, port, SK_HOLD_PEER);
+		sk_port_hold(h, fd, port, SK_HOLD_PEER, NULL);
 		return 0;
 	}
 	h->slot[fd].port = port;
 	sk_set_int(fd, SOL_SOCKET, SO_REUSEADDR, 0);
-	sk_port_hold(h, fd, port, SK_HOLD_ANY);
+	sk_port_hold(h, fd, port, SK_HOLD_ANY, NULL);
 	return 0;
 }
 
@@ -89,7 +89,7 @@ static int group_receiver(struct sk_host *h, int fd, const struct sk_addr *group
 		return err;
 	h->slot[fd].port = group->port;
 	sk_set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-	sk_port_hold(h, fd, group->port, SK_HOLD_PEER);
+	sk_port_hold(h, fd, group->port, SK_HOLD_PEER, NULL);
 	return group_join(fd, group, af);
 }
 

@@ -20,7 +20,8 @@ struct sk_slot {
 	bool dgram;
 	uint8_t hold;			/* enum sk_hold */
 	uint16_t hold_port;
-	uint32_t hold_next;		/* descriptor + 1 of the next of SK_HOLD_ANY, SK_HOLD_PUBLISHED; 0: last */
+	uint32_t hold_next, hold_prev;	/* descriptor + 1 of the neighbours that use the port in this way, 0: none */
+	uint32_t peer;			/* SK_HOLD_PEER: hash of whom it hears */
 };
 
 enum sk_hold {				/* how a UDP socket uses its port */
@@ -31,8 +32,8 @@ enum sk_hold {				/* how a UDP socket uses its port */
 };
 
 struct sk_port {
-	uint32_t first;			/* descriptor + 1 of those that hear anybody, 0: none */
-	uint32_t cnt;			/* others of ours */
+	uint32_t any, peers;		/* descriptor + 1 of the first that hears anybody, or a peer; 0: none */
+	uint32_t cnt;			/* of those that hear a peer */
 	bool foreign;			/* a program of the host shared it with us when we came */
 };
 
@@ -59,8 +60,10 @@ int sk_new(struct sk_host *s, const struct inaddr *to, int type, int proto);
 #define SK_PORTS	65536u
 #define SK_SHARE_MAX	512u		/* flows on one port: before Linux 6.13 the kernel looks at all of them for each datagram */
 
-/* FD is bound to PORT and used in this way; until it is closed */
-void sk_port_hold(struct sk_host *s, int fd, uint16_t port, enum sk_hold hold);
+/* FD is bound to PORT and used in this way, until it is closed; PEER: whom it hears, NULL: anybody, or a group */
+void sk_port_hold(struct sk_host *s, int fd, uint16_t port, enum sk_hold hold, const struct sk_addr *peer);
+/* Whether PORT may have a socket that hears PEER: the kernel would give its datagrams to one of two */
+bool sk_port_hears(const struct sk_host *s, uint16_t port, const struct sk_addr *peer);
 /* FD is closed, or was */
 void sk_port_release(struct sk_host *s, int fd);
 /* Bind to SA: its port alone, or together with others of ours, or (FOREIGN) of the host. 0 or negative errno. */

@@ -86,6 +86,8 @@ static void take_udp(struct path *pa, uint32_t i, const struct flow_key *addrs)
 
 		if (!fwd_guest_addr(pa->p.fwd, &key.far, &asked.guest))
 			f = flow_find(pa->p.flows, &asked);
+		if (f && !udp_is_answering(f))
+			f = NULL;	/* both of the guest's addresses ask */
 	}
 	if (f)
 		group_add(pa, f, i, f->batch_first == FLOW_NONE ? NULL : &pa->pkt[f->batch_last].next);

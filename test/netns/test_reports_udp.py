@@ -420,6 +420,19 @@ def test_port_taken_on_the_host(lab, fam):
 
 
 @FAM
+def test_same_port_of_two_addresses(lab, fam):
+    """Two addresses of the container talk to the same peer from the same port: each hears its own answers."""
+    p, q = L.port(), L.port()
+    with lab.start() as i, UdpServer(lab.peer.udp(L.PEER[fam], p)) as srv, i.ct.udp(L.HST[fam], q) as a, i.ct.udp(L.HST2[fam], q) as b:
+        for n in range(3):
+            for s in (a, b):
+                s.sendto(b"%d" % n + (b"a" if s is a else b"b"), (L.PEER[fam], p))
+            for s in (a, b):
+                assert s.recv(10) == b"%d" % n + (b"a" if s is a else b"b")
+        assert len({peer[1] for _, peer in srv.seen}) == 2
+
+
+@FAM
 def test_published_port_is_the_source(lab, fam):
     """What the container sends from a published port leaves from it, to any peer, and who comes to it is served all the time."""
     p, q = L.port(), L.port()

@@ -117,6 +117,11 @@ void udp_flow_answered(struct proto *p, struct flow *f)
 		udp_flow_arm(p, f);	/* an earlier time than the one that it waits for */
 }
 
+bool udp_is_answering(struct flow *f)
+{
+	return udp_body(f)->by_host;
+}
+
 bool udp_has_socket(struct flow *f)
 {
 	return f->h >= 0 && !udp_body(f)->by_host;
