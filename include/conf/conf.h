@@ -129,6 +129,7 @@ struct conf {
 
 	bool no_tcp, no_udp, no_icmp, no_ndp, no_ra, no_dhcp, no_dhcpv6;
 	bool freebind, host_lo_to_ns_lo, no_splice;
+	bool multicast;			/* the guest's groups are joined on the host */
 	bool no_tap_tso, no_tap_uso, no_tap_csum;	/* for comparison */
 	bool no_peek_off;		/* behave as on a kernel without SO_PEEK_OFF for TCP */
 	enum conf_engine engine;

@@ -19,10 +19,12 @@ enum sk_family { SK_V4, SK_V6, SK_FAMILIES };
 struct sk_host_settings {
 	bool no_peek_off;		/* leave SO_PEEK_OFF alone, to measure and test without it */
 	const char *outbound_if[SK_FAMILIES];	/* SO_BINDTODEVICE for what is not loopback; NULL: none */
+	bool multicast;			/* groups are joined: share ports with programs of the host, published ones hear groups */
 	bool freebind;			/* listen on addresses that the host doesn't have (yet) */
 };
 
 struct sk_slot;				/* per descriptor */
+struct sk_port;				/* per UDP port */
 
 struct sk_host {
 	struct sk sk;			/* hand this to others */
@@ -32,6 +34,7 @@ struct sk_host {
 	bool v6;			/* the kernel has IPv6 at all */
 	struct sk_slot *slot;		/* by descriptor, mapped, touched on use */
 	uint32_t slot_cnt;
+	struct sk_port *port;		/* by number, mapped, touched on use */
 	uint8_t *skip_buf;		/* what a peek without SO_PEEK_OFF reads over again */
 	int guest_fd;			/* sock_diag(7) in the guest's namespace, valid if guest_ifindex is not 0 */
 	uint32_t guest_ifindex;

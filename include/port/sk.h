@@ -54,7 +54,7 @@ enum sk_df {				/* what becomes of a datagram that is too big for its path (UDP-
 
 struct sk_dgram {			/* one datagram, or a run of equal ones */
 	struct sk_addr to_from;		/* the far end; ignored on send over a connected socket if port is 0 */
-	struct sk_addr local;		/* our address and port that it came to, port 0: not known; on send: source to use unless 0 */
+	struct sk_addr local;		/* our address and port that it came to, port 0: not known. send: source unless port 0; scope: interface */
 	struct iovec iov[2];
 	uint32_t iov_cnt;
 	uint32_t len;			/* recv: bytes received. send: bytes in iov */
@@ -62,6 +62,13 @@ struct sk_dgram {			/* one datagram, or a run of equal ones */
 	uint8_t ttl;			/* send: time to live or hop limit, 0: the default */
 	uint8_t tos;			/* traffic class */
 	uint8_t df;			/* send: enum sk_df */
+	bool to_all;			/* recv: it was sent to a group (then `local` is that) or by broadcast */
+};
+
+enum sk_group {				/* what a socket does for a group, or for broadcasts */
+	SK_GROUP_SEND,			/* sends to it; what anybody sends to its port, and to us alone, arrives */
+	SK_GROUP_RECV,			/* receives what is sent to the group's port, as a member of the group */
+	SK_GROUP_HOLD,			/* is a member, no more: published ports receive then */
 };
 
 struct sk_err {				/* one entry of an error queue (IP_RECVERR), for ICMP errors */
@@ -115,6 +122,10 @@ struct sk_ops {
 	 * to TO. *ret_local: what it really got.
 	 */
 	int (*udp_open)(struct sk *s, struct ev_ref ref, const struct sk_addr *local, const struct sk_addr *to, struct sk_addr *ret_local);
+	/* UDP socket for GROUP (multicast, or broadcast to send to), member or sender on interface group->scope (0: the kernel's
+	 * choice). LOCAL as for udp_open(), for SK_GROUP_SEND only. -EALREADY: a published port receives for that port.
+	 */
+	int (*group_open)(struct sk *s, struct ev_ref ref, enum sk_group what, const struct sk_addr *local, const struct sk_addr *group);
 	/* Ping socket (ICMP, ICMPv6 by family of TO), connected to TO. The kernel chooses the identifier. */
 	int (*ping_open)(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from);
 	/* Up to N (at most 64) datagrams into the iovecs given; returns how many, fewer than N only if no more are waiting;

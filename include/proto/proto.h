@@ -14,6 +14,7 @@
 
 struct tcp_settings;
 struct udp_settings;
+struct proto_groups;
 struct proto_reasm;
 struct ping_raw;
 struct tcp_pool;
@@ -39,12 +40,15 @@ struct proto {
 	struct tcp_pool *tcp_pool;		/* app's; NULL: segments ahead of a gap are dropped */
 	struct proto_reasm *reasm;		/* app's, zeroed; NULL: fragments are dropped */
 	struct ping_raw *ping_raw;		/* app's, by family; NULL: none */
+	struct proto_groups *groups;		/* app's, zeroed; NULL: what the guest sends to groups may come back to it */
 	uint8_t *scratch;			/* PROTO_SCRATCH_LEN bytes, app's: datagrams on their way through one call */
 	uint32_t ready_first, ready_last;	/* flows that gave up the turn with work left (path); FLOW_NONE: none */
 	bool udp_burst;				/* the guest got several datagrams at once: its turn now (app) */
 	bool flow_gone;				/* a flow or descriptor became free: paused listeners may go on */
 	uint32_t dns_cnt;			/* counts the use of resolvers behind the forwarding address */
-	uint32_t evict_at;			/* where the search for a flow to give up goes on */
+	uint32_t evict_at;			/* where the search for a flow to give up goes on ... */
+	ns_t evict_next;			/* ... and, after one in vain, when */
+	uint32_t udp_flows, udp_sockets;	/* of UDP: entries, sockets of their own */
 	uint32_t icmp_tokens;			/* errors that we may make up now, as of icmp_at */
 	ns_t icmp_at;
 	struct inaddr owned[PROTO_OWNED_MAX];	/* addresses that the guest announced, oldest replaced first */
@@ -113,11 +117,14 @@ bool proto_shared_take(struct proto *p, const struct proto_pkt *pkt, bool reasse
 struct proto_spare {
 	ns_t last;			/* when it was used last */
 	bool answered;			/* nothing is expected any more */
+	bool idle;			/* was in steady use: the last to go */
 };
 
 #define PROTO_SPARE_WAIT	NS_S	/* how long an answer is waited for, however scarce room is */
 
-/* End the least useful of some datagram flows: true, and counted, if there is room now for one more (D19) */
+/* End the least useful of some datagram flows: true, and counted, if there is room now for one more (D19). Frees a descriptor
+ * unless what is lacking is a place in the table.
+ */
 bool proto_evict(struct proto *p);
 
 /* Put the flow at the end of the queue of those that continue in the next turn */

@@ -85,6 +85,7 @@ struct app {
 	struct tcp_pool tcp_pool;
 	struct proto_reasm *reasm;
 	struct ping_raw ping_raw[FWD_FAMILIES];
+	struct proto_groups *groups;
 	uint8_t *scratch;
 	struct l2_tap tap;
 	struct l2_pcap pcap;

@@ -19,6 +19,7 @@
 
 #include "app_priv.h"
 #include "base/bytes.h"
+#include "proto/group.h"
 #include "proto/reasm.h"
 
 #define UDP_ONEWAY	(30 * NS_S)	/* net.netfilter.nf_conntrack_udp_timeout and _stream, where nobody set them */
@@ -119,7 +120,7 @@ static int rooms_init(struct app *a, struct err *e)
 {
 	struct splice_settings splice = { .sk = &a->sk };
 	const struct sk_host_settings set = {
-		.no_peek_off = a->conf.no_peek_off, .freebind = a->conf.freebind,
+		.no_peek_off = a->conf.no_peek_off, .freebind = a->conf.freebind, .multicast = a->conf.multicast,
 		.outbound_if = { a->conf.f[FWD_V4].outbound_if, a->conf.f[FWD_V6].outbound_if },
 	};
 	struct hash_key hkey;
@@ -137,14 +138,19 @@ static int rooms_init(struct app *a, struct err *e)
 	a->scratch = map_zeroed(PROTO_SCRATCH_LEN);
 	a->reasm = map_zeroed(sizeof(*a->reasm));
 	a->tcp_pool.mem = map_zeroed(TCP_POOL_LEN);
-	if (!mem || !a->scratch || !a->reasm || !a->tcp_pool.mem)
+	a->groups = map_zeroed(sizeof(*a->groups));
+	if (!mem || !a->scratch || !a->reasm || !a->groups || !a->tcp_pool.mem)
 		return err_set(e, -ENOMEM, "Out of memory for the flow table");
 	if (getrandom(&a->env.key, sizeof(a->env.key), 0) != sizeof(a->env.key) ||
 	    getrandom(&hkey, sizeof(hkey), 0) != sizeof(hkey) || getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		return err_set(e, -errno, "The kernel gives no random numbers: %s", strerror(errno));
 	rng_seed(&a->rng, seed);
 	flow_tab_init(&a->flows, mem, FLOW_MAX, &hkey);
-	a->udp = (struct udp_settings){ UDP_ONEWAY, UDP_STREAM };
+	a->udp = (struct udp_settings){
+		.timeout_oneway = UDP_ONEWAY, .timeout_stream = UDP_STREAM,
+		/* a scan by datagrams must leave something for connections */
+		.flows_max = FLOW_MAX - FLOW_MAX / 4, .sockets_max = a->sk.slot_cnt - a->sk.slot_cnt / 4,
+	};
 	if (app_proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout", &s, &none) > 0 && s)
 		a->udp.timeout_oneway = s * NS_S;
 	if (app_proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout_stream", &s, &none) > 0 && s)
@@ -338,6 +344,8 @@ static void path_wire(struct app *a)
 	a->path.p.scratch = a->scratch;
 	a->path.p.reasm = a->reasm;
 	a->path.p.ping_raw = a->ping_raw;
+	a->path.p.groups = a->groups;
+	a->groups->on = a->conf.multicast;
 	a->path.p.tcp_pool = &a->tcp_pool;
 	a->path.p.udp = &a->udp;
 	a->path.p.tcp = &a->tcp;

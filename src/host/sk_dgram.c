@@ -33,7 +33,7 @@
 /* Control messages of one datagram: PKTINFO, TTL, traffic class, segment size */
 union sk_ctrl {
 	struct cmsghdr align;
-	uint8_t buf[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int))];
+	uint8_t buf[CMSG_SPACE(sizeof(struct in_pktinfo)) + CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int))];
 };
 
 void sk_udp_options(int fd, bool v6)
@@ -61,6 +61,20 @@ int sk_open_connected(struct sk_host *h, int fd, struct ev_ref ref, const struct
 	return err;
 }
 
+int sk_udp_bind(struct sk_host *h, int fd, const struct sk_addr *local, int af)
+{
+	struct sk_addr want = *local;
+	union sk_sockaddr sa;
+	socklen_t len = sk_to_sockaddr(&want, af, &sa);
+
+	if (h->port[want.port].cnt < SK_SHARE_MAX && !sk_port_bind(h, fd, &sa, len, h->set.multicast))
+		return 0;
+	/* the guest's port is another program's, or privileged, or crowded: any port is better than none (NAT-4) */
+	want.port = 0;
+	len = sk_to_sockaddr(&want, af, &sa);
+	return bind(fd, &sa.sa, len) ? -errno : 0;
+}
+
 int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, const struct sk_addr *to, struct sk_addr *ret_local)
 {
 	struct sk_host *h = sk_host_of(s);
@@ -75,19 +89,11 @@ int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, co
 	sk_udp_options(fd, af == AF_INET6);
 	if (af == AF_INET6)		/* so that the same port of IPv4 stays free */
 		sk_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-	if (inaddr_is_multicast(&to->a))	/* would be 1 */
-		sk_set_int(fd, af == AF_INET ? IPPROTO_IP : IPPROTO_IPV6, af == AF_INET ? IP_MULTICAST_TTL : IPV6_MULTICAST_HOPS,
-			   SK_TTL_USUAL);
-	len = sk_to_sockaddr(&want, af, &sa);
-	if (bind(fd, &sa.sa, len)) {
-		/* the guest's port is taken on the host, or privileged: any port is better than none (NAT-4) */
+	if (sk_port_hears(h, want.port, to))
 		want.port = 0;
-		len = sk_to_sockaddr(&want, af, &sa);
-		if (bind(fd, &sa.sa, len)) {
-			err = -errno;
-			goto fail;
-		}
-	}
+	err = sk_udp_bind(h, fd, &want, af);
+	if (err)
+		goto fail;
 	err = sk_open_connected(h, fd, ref, to);
 	if (err)
 		goto fail;
@@ -97,6 +103,10 @@ int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, co
 		goto fail;
 	}
 	sk_from_sockaddr(&sa, ret_local);
+	if (local->port && ret_local->port == local->port) {
+		sk_port_hold(h, fd, local->port, SK_HOLD_PEER, to);
+		sk_set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);	/* for the next one: this one hears its peer only */
+	}
 	return fd;
 fail:
 	close(fd);
@@ -107,19 +117,26 @@ static void take_ctrl(struct msghdr *m, struct sk_dgram *d, uint16_t port)
 {
 	d->seg = 0;
 	d->tos = d->ttl = 0;
+	d->to_all = false;
 	memset(&d->local, 0, sizeof(d->local));
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
 			struct in_pktinfo pi;
 
 			memcpy(&pi, CMSG_DATA(c), sizeof(pi));
+			d->to_all = memcmp(&pi.ipi_addr, &pi.ipi_spec_dst, sizeof(pi.ipi_addr));
 			d->local.a = inaddr_v4(&pi.ipi_addr);
 			d->local.port = port;
+			if (d->to_all && !inaddr_is_multicast(&d->local.a))
+				d->local.a = inaddr_v4(&pi.ipi_spec_dst);	/* a broadcast address is no source for answers */
 		} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
 			struct in6_pktinfo pi;
 
 			memcpy(&pi, CMSG_DATA(c), sizeof(pi));
+			if (d->local.port && inaddr_is_v4(&d->local.a))
+				continue;	/* a dual-stack socket tells both, IPv4's own says more */
 			d->local.a = inaddr_v6(&pi.ipi6_addr);
+			d->to_all = inaddr_is_multicast(&d->local.a);
 			d->local.port = port;
 			if (inaddr_is_linklocal(&d->local.a) && !inaddr_is_v4(&d->local.a))
 				d->local.scope = pi.ipi6_ifindex;
@@ -218,7 +235,7 @@ static void put_dgram(struct mmsghdr *mm, union sk_ctrl *ctrl, union sk_sockaddr
 		m->msg_namelen = sk_to_sockaddr(&d->to_from, v6 ? AF_INET6 : AF_INET, sa);
 	}
 	if (d->local.port && !v6) {
-		struct in_pktinfo pi = { 0 };
+		struct in_pktinfo pi = { .ipi_ifindex = (int)d->local.scope };
 
 		memcpy(&pi.ipi_spec_dst, d->local.a.b + 12, 4);
 		memcpy(put_ctrl(m, ctrl, IPPROTO_IP, IP_PKTINFO, sizeof(pi)), &pi, sizeof(pi));

@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "path/path.h"
 #include "proto/reasm.h"
+#include "proto/group.h"
 
 void path_host(struct path *pa, const struct ev_hit *hit)
 {
@@ -60,7 +61,10 @@ void path_tick(struct path *pa)
 	uint32_t last, i;
 
 	while ((t = twheel_pop(pa->p.env->tw, pa->p.env->now)))
-		timer_due(pa, flow_of_timer(t));
+		if (t->kind == GROUP_TIMER)
+			group_timer(&pa->p);
+		else
+			timer_due(pa, flow_of_timer(t));
 	if (pa->p.reasm)
 		proto_reasm_tick(&pa->p, pa->p.reasm);
 	last = pa->p.ready_last;	/* a timer may have ended the flow that was last */

@@ -274,6 +274,13 @@ static int fake_sk_udp_open(struct sk *sk, struct ev_ref ref, const struct sk_ad
 	return -EMFILE;
 }
 
+static int fake_sk_group_open(struct sk *sk, struct ev_ref ref, enum sk_group what, const struct sk_addr *local,
+			      const struct sk_addr *group)
+{
+	(void)sk, (void)ref, (void)what, (void)local, (void)group;
+	return -EMFILE;
+}
+
 static int fake_sk_ping_open(struct sk *sk, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from)
 {
 	(void)sk, (void)ref, (void)to, (void)from;
@@ -314,6 +321,7 @@ static const struct sk_ops fake_sk_ops = {
 	.shut = fake_sk_shut,
 	.close = fake_sk_close,
 	.udp_open = fake_sk_udp_open,
+	.group_open = fake_sk_group_open,
 	.ping_open = fake_sk_ping_open,
 	.guest_has = fake_sk_guest_has,
 	.recv_err = fake_sk_recv_err,

@@ -63,7 +63,7 @@ static inline struct bed *bed_new(bool v4)
 	b->fwd.f[FWD_V4].ours = b->fwd.f[FWD_V4].gateway = bed_addr("192.0.2.1");
 	b->fwd.f[FWD_V6].guest = b->fwd.f[FWD_V6].seen = bed_addr("2001:db8::10");
 	b->fwd.f[FWD_V6].ours = b->fwd.f[FWD_V6].gateway = bed_addr("fe80::1");
-	b->udp = (struct udp_settings){ 30 * NS_S, 120 * NS_S };
+	b->udp = (struct udp_settings){ .timeout_oneway = 30 * NS_S, .timeout_stream = 120 * NS_S };
 	b->p = (struct proto){
 		.env = &b->env, .flows = &b->flows, .fwd = &b->fwd, .udp = &b->udp, .scratch = malloc(PROTO_SCRATCH_LEN),
 		.ready_first = FLOW_NONE, .ready_last = FLOW_NONE,

@@ -266,6 +266,8 @@ static void test_open_limits(void **state)
 	assert_int_equal(r->dg.sent[0].h, 50);
 	assert_int_equal(run_until(r, r->env.now + 2 * NS_S), 1);
 	r->dg.fail_open = 0;
+	put(r, &r->far, 6, 3, 1);	/* in use */
+	push(r, &r->far);
 	while (r->flows.cnt < RIG_FLOWS) {
 		const struct flow_key k = { r->far, r->far, (uint16_t)r->flows.cnt, 1, FLOW_TCP };
 

@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include "base/bytes.h"
+#include "proto/group.h"
 #include "wire/udp.h"
 
 #define UDP_RUN_MAX	65487		/* payload of a run: the smaller of both families' limits, headers off */
@@ -130,7 +131,7 @@ static void send_add(struct udp_send *s, const struct view *v, const struct wire
 	d->ttl = ip->ttl ? ip->ttl : 1;
 	d->tos = ip->tos;
 	d->df = (uint8_t)proto_df(ip);
-	if (u->by_host) {
+	if (u->by_host || u->open) {
 		d->to_from = u->to;
 		d->local = u->local;
 	}
@@ -179,6 +180,10 @@ static void guest_one(struct udp_send *s, const struct proto_pkt *pkt)
 	udp_alive(s->p, u, &u->guest_cnt);
 	if (u->dns.way.on)
 		udp_dns_query(s->p, s->f, &v);
+	if (u->owner)			/* lives as long as those that have its socket */
+		udp_body(&s->p->flows->tab[u->owner - 1])->last = u->last;
+	if (u->open && s->p->groups)
+		group_sent(s->p, v, gso ? seg : v.len);
 	if (gso && v.len > seg)
 		send_run(s, v, &pkt->ip, seg);
 	else if (!send_join(s, &v, &pkt->ip))
@@ -194,8 +199,10 @@ void udp_guest(struct proto *p, const struct flow_key *key, struct flow *f, cons
 
 	if (!key->guest_port || !key->far_port)
 		why = DROP_UDP_BAD;
-	else if (inaddr_is_unset(&key->far) || inaddr_is_broadcast(&key->far) || !inaddr_is_unicast(&key->guest))
+	else if (inaddr_is_unset(&key->far) || !inaddr_is_unicast(&key->guest))
 		why = DROP_IP_ADDR;
+	else if ((key->far_port == UDP_DHCP_PORT || key->far_port == UDP_DHCP6_PORT) && fwd_is_group(p->fwd, &key->far))
+		why = DROP_UDP_SERVICE;
 	else if (!f)
 		f = udp_flow_answer(p, key);
 	if (!f && why == DROP_CNT)
@@ -213,6 +220,8 @@ void udp_guest(struct proto *p, const struct flow_key *key, struct flow *f, cons
 		guest_one(&s, &pkt[i]);
 	if (s.cnt)
 		send_flush(&s);
+	if (udp_body(f)->open && p->groups)
+		group_port(p, &key->far, key->far_port);
 }
 
 /* Empty datagrams for one receive call */
@@ -271,6 +280,11 @@ static void host_turn(struct proto *p, struct flow *f, bool errors)
 
 	if (f->h < 0 || udp_body(f)->by_host)
 		return;
+	if (udp_body(f)->open) {
+		if (udp_group_turn(p, f, errors))
+			proto_ready(p, f);
+		return;
+	}
 	if (errors)
 		dead = udp_err_flow(p, f, &more_err);
 	if (!dead)
@@ -305,19 +319,40 @@ static bool listen_same(const struct sk_dgram *x, const struct sk_dgram *y)
 	       inaddr_eq(&x->to_from.a, &y->to_from.a) && inaddr_eq(&x->local.a, &y->local.a);
 }
 
-void udp_listen(struct proto *p, const struct udp_listener *l, const struct ev_hit *hit)
+/* Whether a datagram that arrived is for the guest: broadcasts only where they were asked for, and none of its own */
+static bool listen_takes(struct proto *p, const struct udp_listener *l, const struct sk_dgram *d)
 {
+	if (!d->to_all)
+		return true;
+	if (l->owner && !(p->groups && p->groups->on) && !inaddr_is_multicast(&d->local.a)) {
+		env_drop(p->env, DROP_UDP_TO_ALL);
+		return false;
+	}
+	if (p->groups && group_is_echo(p, d)) {
+		env_drop(p->env, DROP_GROUP_ECHO);
+		return false;
+	}
+	return true;
+}
+
+bool udp_listen_turn(struct proto *p, const struct udp_listener *l, bool errors)
+{
+	const bool more_err = errors && udp_err_listener(p, l);
 	struct sk_dgram d[PROTO_SCRATCH_SLOTS];
 	struct flow *f = NULL;
 	struct udp_outs o;
-	int r;
+	int r, tries = 0;
 
-	if (hit->mask & (EV_ERR | EV_HUP))
-		udp_err_listener(p, l);
-	r = host_recv(p, l->h, d);
+	do
+		r = host_recv(p, l->h, d);
+	while (r < 0 && r != -EAGAIN && ++tries <= UDP_TRIES);	/* an error of an earlier datagram: what waits is behind it */
 	udp_outs_init(&o, p);
 	for (int i = 0; i < r; i++) {
-		if (!i || !listen_same(&d[i], &d[i - 1]))
+		if (!listen_takes(p, l, &d[i])) {
+			f = NULL;
+			continue;
+		}
+		if (!i || !f || !listen_same(&d[i], &d[i - 1]))
 			f = udp_flow_host(p, l, &d[i]);
 		if (!f)
 			continue;
@@ -326,4 +361,10 @@ void udp_listen(struct proto *p, const struct udp_listener *l, const struct ev_h
 	}
 	udp_out_flush(&o);
 	p->udp_burst |= r > 1;
+	return more_err || r == PROTO_SCRATCH_SLOTS;
+}
+
+void udp_listen(struct proto *p, const struct udp_listener *l, const struct ev_hit *hit)
+{
+	udp_listen_turn(p, l, hit->mask & (EV_ERR | EV_HUP));
 }

@@ -60,6 +60,7 @@ static void err_relay(struct proto *p, struct flow *f, const struct sk_err *e, u
 
 	if (udp_dns_refused(p, f, e))
 		return;
+	udp_body(f)->closed |= e->code == ECONNREFUSED;
 	/* a resolver may be of the other family */
 	if (inaddr_is_v4(&to) != v4 ? !proto_icmp_errno(p, e->code, v4, 0, &icmp) : !proto_icmp_relay(p, e, &to, &f->key.far, &icmp))
 		return;
@@ -102,12 +103,13 @@ bool udp_err_flow(struct proto *p, struct flow *f, bool *ret_more)
 	return false;
 }
 
-void udp_err_listener(struct proto *p, const struct udp_listener *l)
+bool udp_err_listener(struct proto *p, const struct udp_listener *l)
 {
 	struct flow_key key;
 	struct sk_err e;
+	int n;
 
-	for (int n = 0; n < UDP_ERR_MAX && err_next(p, l->h, &e) > 0; n++) {
+	for (n = 0; n < UDP_ERR_MAX && err_next(p, l->h, &e) > 0; n++) {
 		struct flow *f;
 
 		if (udp_flow_host_key(p, l, &e.to, &key) < 0)
@@ -117,12 +119,15 @@ void udp_err_listener(struct proto *p, const struct udp_listener *l)
 			err_relay(p, f, &e, p->scratch);
 	}
 	p->env->sk->ops->result(p->env->sk, l->h);
+	return n == UDP_ERR_MAX;
 }
 
 void udp_err_refused(struct proto *p, struct flow *f, int code, const struct view *payload)
 {
 	struct proto_icmp icmp;
 
+	if (udp_body(f)->open)		/* no error about what went to a group (RFC 1122 3.2.2) */
+		return;
 	if (proto_icmp_errno(p, code, inaddr_is_v4(&f->key.guest), 0, &icmp) && proto_icmp_allow(p))
 		err_send(p, f, &icmp, payload, payload->len);
 }
