@@ -153,6 +153,12 @@ static void sk_first_room(struct scn *s)
 	}
 }
 
+/* queued N: what the peer has not acknowledged */
+static void sk_queued(struct scn *s)
+{
+	scn_sock(s)->room.queued = scn_num(s, scn_next(s));
+}
+
 static void sk_out(struct scn *s)
 {
 	scn_event(s, EV_OUT);
@@ -274,7 +280,7 @@ void scn_socket(struct scn *s)
 		{ "out", sk_out }, { "hup", sk_hup }, { "err-event", sk_err_event }, { "stale", sk_stale }, { "late", sk_late },
 		{ "no-connect", sk_no_connect }, { "send-error", sk_send_err }, { "forget", sk_forget }, { "sent", sk_sent },
 		{ "is", sk_is }, { "count", sk_count }, { "peek-max", sk_peek_max }, { "urgent", sk_urgent },
-		{ "peer-class", sk_peer_class },
+		{ "peer-class", sk_peer_class }, { "queued", sk_queued },
 	};
 	const char *name = scn_next(s);
 

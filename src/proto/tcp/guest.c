@@ -335,7 +335,7 @@ static bool take_open(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		if (s->h.seq == expect) {
 			if (!flush(p, f, g))
 				return false;
-			tcp_abort(p, f);
+			tcp_guest_reset(p, f);
 			return false;
 		}
 		if (seqno_gt(s->h.seq, expect) && seqno_lt(s->h.seq, t->rcv_edge))
@@ -562,6 +562,7 @@ void tcp_guest(struct proto *p, struct flow *f, const struct tcp_seg *seg, uint3
 	}
 	if (!flush(p, f, &g))
 		return;
+	tcp_timer_heard(p, tcp_of(f));
 	/* blocks may have been more than fitted that send; a socket that is full calls */
 	if (tcp_of(f)->kept_head && !tcp_of(f)->armed && !tcp_pass_kept(p, f))
 		return;

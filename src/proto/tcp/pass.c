@@ -8,8 +8,7 @@
  * of the peer's DSCP, and that of a peer that the guest connected to. The ECN
  * field belongs to each TCP's own congestion control and stays with it (the
  * kernel masks it in IP_TOS). Keep-alive probes of the peer are answered by the
- * host's kernel. The guest is not probed: while it is there its kernel answers
- * for it, and when it has gone its link is.
+ * host's kernel. Ours to the guest are another matter: timer.c.
  */
 #include "tcp_priv.h"
 

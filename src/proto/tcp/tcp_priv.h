@@ -69,6 +69,7 @@ struct tcp {
 	uint8_t ws_guest, ws_ours;	/* shifts of windows from and to the guest; both 0 if one side offers none */
 	uint8_t dupacks, retries, backoff;
 	uint8_t challenges;		/* since challenge_at */
+	uint8_t idle_probes;		/* sent to a silent guest, none answered */
 
 	/* half-close: each stays true once set */
 	bool guest_fin;			/* the guest's FIN was accepted and passed on */
@@ -139,6 +140,7 @@ struct tcp {
 	ns_t rtt_at, srtt, rttvar, rto;
 	ns_t challenge_at;
 	ns_t rto_at, ack_at, drop_at, push_at; /* deadlines, NS_NEVER: none */
+	ns_t idle_at;			/* the guest said nothing until then: probe it */
 };
 
 _Static_assert(sizeof(struct tcp) <= FLOW_BODY_LEN, "struct tcp must fit the flow's body");
@@ -164,6 +166,8 @@ bool tcp_phase_legal(enum tcp_phase from, enum tcp_phase to);
 void tcp_reset(struct proto *p, struct flow *f);
 /* The guest is gone or reset: RST to the peer only */
 void tcp_abort(struct proto *p, struct flow *f);
+/* The guest reset the connection, or forgot it: as tcp_abort(), but the peer still gets what stands before the guest's FIN */
+void tcp_guest_reset(struct proto *p, struct flow *f);
 /* Both ends done: socket closed, flow kept for the quiet period (this one does not free) */
 void tcp_finish(struct proto *p, struct flow *f);
 /* What the guest's SYN says about it */
@@ -284,6 +288,7 @@ void tcp_timer_acked(struct proto *p, struct tcp *t);
 void tcp_timer_echo(struct proto *p, struct tcp *t, uint32_t ts_ecr);
 void tcp_timer_blocked(struct proto *p, struct tcp *t);	/* window closed, nothing in flight */
 void tcp_timer_ack_sent(struct tcp *t);
+void tcp_timer_heard(struct proto *p, struct tcp *t);	/* the guest is there */
 void tcp_timer_sync(struct proto *p, struct flow *f);
 ns_t tcp_rto(const struct tcp *t);
 

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Deadlines of a TCP flow: retransmission or window probe, and a delayed ACK,
- * independent of each other (TCP-58). They share the flow's one timer, which is
- * moved only to an earlier time; when it fires too early it is set anew. So a
- * segment costs no timer operation in the usual case.
+ * Deadlines of a TCP flow: retransmission or window probe, a delayed ACK, and
+ * the probe of a silent guest, independent of each other (TCP-58, W-33). They
+ * share the flow's one timer, which is moved only to an earlier time; when it
+ * fires too early it is set anew. So a segment costs no timer operation in the
+ * usual case.
+ * The guest is probed as the host's kernel would (RFC 9293 3.8.4): after two
+ * hours, so that idle connections cost nothing, a guest that was suspended for a
+ * while keeps them, and one that was restarted loses them in the end (TCP-80).
  * RTO as RFC 6298, with Karn's rule: a retransmitted range gives no sample.
  */
 #include "tcp_priv.h"
@@ -100,11 +104,19 @@ void tcp_timer_ack_sent(struct tcp *t)
 	t->rcv_acked = t->rcv_nxt;
 }
 
+void tcp_timer_heard(struct proto *p, struct tcp *t)
+{
+	t->idle_at = p->env->now + p->tcp->keep_time;
+	t->idle_probes = 0;
+}
+
 void tcp_timer_sync(struct proto *p, struct flow *f)
 {
 	struct tcp *t = tcp_of(f);
 	ns_t at = BYTES_MIN(BYTES_MIN(t->rto_at, t->ack_at), BYTES_MIN(t->drop_at, t->push_at));
 
+	if (t->phase == TCP_PHASE_OPEN)
+		at = BYTES_MIN(at, t->idle_at);
 	if (at == NS_NEVER)
 		return;
 	if (!twheel_armed(&f->timer) || f->timer.due_tick * (uint64_t)TWHEEL_TICK > (uint64_t)(at + TWHEEL_TICK))
@@ -168,6 +180,22 @@ static bool rto_expired(struct proto *p, struct flow *f)
 	return tcp_rexmit(p, f, t->mss);
 }
 
+/* A guest that was silent for long: is it still there, and does it know of this (TCP-80)? False: the flow is gone. */
+static bool idle_expired(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+
+	if (t->idle_probes == p->tcp->keep_probes) {
+		tcp_emit(p, f, WIRE_TCP_RST | WIRE_TCP_ACK, t->max);
+		tcp_guest_reset(p, f);
+		return false;
+	}
+	t->idle_probes++;
+	t->idle_at = p->env->now + p->tcp->keep_interval;
+	tcp_emit(p, f, WIRE_TCP_ACK, t->una - 1);
+	return true;
+}
+
 void tcp_timer(struct proto *p, struct flow *f)
 {
 	struct tcp *t = tcp_of(f);
@@ -186,5 +214,7 @@ void tcp_timer(struct proto *p, struct flow *f)
 		if (!rto_expired(p, f))
 			return;
 	}
+	if (t->phase == TCP_PHASE_OPEN && t->idle_at <= p->env->now && !idle_expired(p, f))
+		return;
 	tcp_settle(p, f);
 }
