@@ -14,7 +14,7 @@ void tcp_init(struct proto *p, struct flow *f)
 	struct tcp *t = tcp_of(f);
 
 	t->iss = (uint32_t)hash_sip(&p->env->key, &f->key, sizeof(f->key)) + (uint32_t)(p->env->now >> 12);
-	t->una = t->nxt = t->max = t->recover = t->iss;
+	t->una = t->nxt = t->max = t->recover = t->sacked_max = t->iss;
 	t->head = t->iss + 1;
 	t->ts_off = (uint32_t)(hash_sip(&p->env->key, &f->key, sizeof(f->key)) >> 32);	/* tells nothing of our uptime (RFC 7323 5.4) */
 	t->syn_ts = tcp_ts_now(p, t);

@@ -218,10 +218,12 @@ static bool take_ack(struct proto *p, struct flow *f, const struct tcp_seg *s)
 			tcp_recover(p, t, false);
 	}
 	/* news after a probe: what is missing below it was sent much earlier (RFC 8985 7.4) */
-	if (news && !t->recovering && (t->probed || tcp_sack_lost(t)))
+	if (news && !t->recovering && (t->probed || tcp_sack_lost(t))) {
 		tcp_recover(p, t, false);
-	else if (news && t->recovering)
+	} else if (news && t->recovering) {
 		t->rexmit_due = true;		/* maybe a hole more */
+		tcp_sack_round(t);
+	}
 	return true;
 }
 

@@ -118,8 +118,11 @@ struct tcp {
 	uint32_t wnd, wnd_max, wl1, wl2; /* guest's window in bytes */
 	uint32_t recover, rtt_seq;
 	uint32_t rexmit_end;		/* end of what was sent again in this recovery */
+	uint32_t round_end, round_seq;	/* what was sent again below round_end was sent before anything from round_seq on */
+	uint32_t sacked_max;		/* the highest that the guest ever reported, or acknowledged */
 	uint32_t rexmit_ts;		/* our timestamp of the first of it (RFC 3522) */
 	struct tcp_range { uint32_t from, to; } sacked[TCP_SACKED];	/* what the guest has beyond una, ascending */
+	struct tcp_range again;		/* holes in here were filled in vain: next to be sent once more */
 
 	uint32_t ts_off;		/* our timestamps: milliseconds of the clock plus this */
 	uint32_t syn_ts;		/* timestamp of our SYN, in each retransmission of it */
@@ -221,7 +224,9 @@ bool tcp_push(struct proto *p, struct flow *f);
 bool tcp_rexmit(struct proto *p, struct flow *f, uint32_t limit);
 /* Begin to repair a loss: what was sent up to now counts as one (RFC 6582 3.2). ALL: none of it can be trusted to arrive. */
 void tcp_recover(struct proto *p, struct tcp *t, bool all);
-/* The last segment again, so that the guest tells what it has (RFC 8985 7.3). False: the flow is gone. */
+/* Silence where an answer was due: in a repair the holes once more, else the last segment, so that the guest tells what it has
+ * (RFC 8985 7.3). False: the flow is gone.
+ */
 bool tcp_probe_tail(struct proto *p, struct flow *f);
 /* Discard what the guest acknowledged; lazily unless ALL. False: the flow is gone. */
 bool tcp_discard(struct proto *p, struct flow *f, bool all);
@@ -246,6 +251,8 @@ bool tcp_sack_take(struct tcp *t, const struct wire_tcp *h);
 void tcp_sack_trim(struct tcp *t);
 /* A loss can be taken for sure at una (RFC 6675 4, IsLost) */
 bool tcp_sack_lost(const struct tcp *t);
+/* After news in a repair: what was sent again and lost again is due once more (RFC 8985 3.1: something sent later arrived) */
+void tcp_sack_round(struct tcp *t);
 /* Next hole at FROM or later that is below something the guest has: false, there is none */
 bool tcp_sack_hole(const struct tcp *t, uint32_t from, struct tcp_range *ret);
 

@@ -21,12 +21,15 @@ ns_t tcp_rto(const struct tcp *t)
 	return BYTES_MIN(rto, TCP_RTO_MAX);
 }
 
-/* Whether silence is first answered by a probe of the tail: its answer tells of losses that nothing else would show before
- * the RTO (RFC 8985 7.2). A single segment may rest with the guest for a delayed ACK.
+/* Whether silence is first answered by a probe of the tail, or of the holes in a repair: its answer tells of losses that
+ * nothing else would show before the RTO (RFC 8985 7.2). A single segment may rest with the guest for a delayed ACK, one that
+ * fills a hole may not (RFC 5681 4.2).
  */
 static bool may_probe(const struct tcp *t, uint32_t end_seq)
 {
-	return t->sack_on && !t->probed && !t->recovering && t->wnd && end_seq - t->una > t->mss;
+	if (!t->sack_on || t->probed || !t->wnd)
+		return false;
+	return t->recovering ? t->sacked_cnt : end_seq - t->una > t->mss;
 }
 
 static ns_t first_wait(const struct tcp *t, uint32_t end_seq)
@@ -44,7 +47,7 @@ void tcp_timer_data_sent(struct proto *p, struct tcp *t, uint32_t end_seq, bool 
 		t->rtt_at = p->env->now;
 	}
 	if (again)
-		t->rto_at = p->env->now + tcp_rto(t);
+		t->rto_at = p->env->now + first_wait(t, end_seq);
 	else if (t->rto_at == NS_NEVER || may_probe(t, end_seq))	/* what began with too little for a probe may get one now */
 		t->rto_at = BYTES_MIN(t->rto_at, p->env->now + first_wait(t, end_seq));
 }
