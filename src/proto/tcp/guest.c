@@ -160,6 +160,8 @@ static bool ack_news(struct proto *p, struct flow *f, const struct tcp_seg *s)
 	struct tcp *t = tcp_of(f);
 	uint32_t ack = s->h.ack;
 
+	if (!t->recovering)
+		tcp_cap_grow(t, ack - t->una);
 	t->una = ack;
 	if (seqno_lt(t->nxt, ack))
 		t->nxt = ack;
@@ -214,11 +216,14 @@ static bool take_ack(struct proto *p, struct flow *f, const struct tcp_seg *s)
 		   !t->recovering && t->dupacks < TCP_DUPACKS) {
 		t->dupacks++;
 		/* ack == recover: these may answer what was sent again in vain (RFC 6582 3.2, step 1) */
-		if (t->dupacks == TCP_DUPACKS && (ack != t->recover || t->sack_on))
+		if (t->dupacks == TCP_DUPACKS && (ack != t->recover || t->sack_on)) {
+			tcp_cap_cut(t);
 			tcp_recover(p, t, false);
+		}
 	}
 	/* news after a probe: what is missing below it was sent much earlier (RFC 8985 7.4) */
 	if (news && !t->recovering && (t->probed || tcp_sack_lost(t))) {
+		tcp_cap_cut(t);
 		tcp_recover(p, t, false);
 	} else if (news && t->recovering) {
 		t->rexmit_due = true;		/* maybe a hole more */

@@ -133,7 +133,7 @@ bool tcp_push(struct proto *p, struct flow *f)
 			proto_ready(p, f);
 			break;
 		}
-		room = BYTES_MIN(room, (int32_t)TCP_FLIGHT_MAX - flight);
+		room = BYTES_MIN(room, BYTES_MIN((int32_t)TCP_FLIGHT_MAX - flight, tcp_cap_room(t)));
 		if (room <= 0) {
 			if (t->una == t->max)
 				tcp_timer_blocked(p, t);

@@ -79,13 +79,18 @@ void tcp_sack_trim(struct tcp *t)
 		t->sacked[0].from = t->una;
 }
 
-bool tcp_sack_lost(const struct tcp *t)
+uint32_t tcp_sack_sum(const struct tcp *t)
 {
 	uint32_t sum = 0;
 
 	for (int i = 0; i < t->sacked_cnt; i++)
 		sum += t->sacked[i].to - t->sacked[i].from;
-	return t->sacked_cnt >= TCP_DUPACKS || sum > (TCP_DUPACKS - 1u) * t->mss;
+	return sum;
+}
+
+bool tcp_sack_lost(const struct tcp *t)
+{
+	return t->sacked_cnt >= TCP_DUPACKS || tcp_sack_sum(t) > (TCP_DUPACKS - 1u) * t->mss;
 }
 
 void tcp_sack_round(struct tcp *t)

@@ -35,6 +35,7 @@
 #define TCP_QUIET	(2 * NS_S)	/* how long a lost last ACK can be repeated */
 #define TCP_DUPACKS	3		/* RFC 5681 3.2 */
 #define TCP_FLIGHT_MAX	(15u << 20)	/* most in flight to the guest: a peek can step over 16 MiB where SO_PEEK_OFF is missing */
+#define TCP_CAP_MIN	(4 * TCP_SUPER)	/* ... and at least, however much is lost: some 170 frames of 1500 bytes */
 #define TCP_TS_LEN	12u		/* timestamps in every segment, padded (RFC 7323 A) */
 #define TCP_PAWS_IDLE	(24 * 86400 * NS_S)	/* the guest's last timestamp is void after this (RFC 7323 5.5) */
 #define TCP_SACKED	8		/* ranges of the scoreboard; a guest reports four at a time */
@@ -116,6 +117,7 @@ struct tcp {
 	uint32_t fin_seq;
 	uint32_t head;			/* sequence at the head of the socket's receive queue, <= una */
 	uint32_t wnd, wnd_max, wl1, wl2; /* guest's window in bytes */
+	uint32_t cap;			/* most in flight after a loss, 0: the guest's window alone decides */
 	uint32_t recover, rtt_seq;
 	uint32_t rexmit_end;		/* end of what was sent again in this recovery */
 	uint32_t round_end, round_seq;	/* what was sent again below round_end was sent before anything from round_seq on */
@@ -249,12 +251,22 @@ int tcp_kept_ranges(struct proto *p, struct flow *f, struct tcp_range *ret, int 
 bool tcp_sack_take(struct tcp *t, const struct wire_tcp *h);
 /* Forget what lies before una */
 void tcp_sack_trim(struct tcp *t);
+/* Bytes that the guest has beyond una, as far as we know */
+uint32_t tcp_sack_sum(const struct tcp *t);
 /* A loss can be taken for sure at una (RFC 6675 4, IsLost) */
 bool tcp_sack_lost(const struct tcp *t);
 /* After news in a repair: what was sent again and lost again is due once more (RFC 8985 3.1: something sent later arrived) */
 void tcp_sack_round(struct tcp *t);
 /* Next hole at FROM or later that is below something the guest has: false, there is none */
 bool tcp_sack_hole(const struct tcp *t, uint32_t from, struct tcp_range *ret);
+
+/* --- cap.c --- */
+/* Something was lost on the way to the guest */
+void tcp_cap_cut(struct tcp *t);
+/* So much arrived, and nothing is missing */
+void tcp_cap_grow(struct tcp *t, uint32_t acked);
+/* Bytes that may be sent now, maybe negative */
+int32_t tcp_cap_room(const struct tcp *t);
 
 /* --- timestamps (RFC 7323) --- */
 static inline uint32_t tcp_ts_now(const struct proto *p, const struct tcp *t)

@@ -179,6 +179,7 @@ static bool rto_expired(struct proto *p, struct flow *f)
 	/* the guest may have given up what it reported (RFC 2018 8) */
 	t->sacked_cnt = 0;
 	t->dupacks = 0;
+	tcp_cap_cut(t);
 	tcp_recover(p, t, true);
 	return tcp_rexmit(p, f, t->mss);
 }
