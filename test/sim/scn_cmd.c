@@ -157,6 +157,8 @@ static void cmd_guest(struct scn *s)
 			g.len = scn_num(s, scn_next(s));
 		else if (!strcmp(what, "tos"))
 			g.tos = (uint8_t)scn_num(s, scn_next(s));
+		else if (!strcmp(what, "urg"))
+			g.h.urg = (uint16_t)scn_num(s, scn_next(s));
 		else if (!strcmp(what, "port"))
 			far_port = (uint16_t)scn_num(s, scn_next(s));
 		else
@@ -355,6 +357,8 @@ static void cmd_expect(struct scn *s)
 			scn_want(s, &f, what, f.len, text);
 		else if (!strcmp(what, "tos"))
 			scn_want(s, &f, what, f.tos, text);
+		else if (!strcmp(what, "urg"))
+			scn_want(s, &f, what, f.h.urg, text);
 		else if (!strcmp(what, "gso"))
 			scn_want(s, &f, what, f.gso_size, text);
 		else if (!strcmp(what, "mss"))

@@ -125,10 +125,16 @@ bool tcp_push(struct proto *p, struct flow *f)
 	if (t->fin_sent)		/* nothing follows it: an error then counts at once */
 		t->host_more = false;
 	for (int turn = 0; t->host_more && !t->fin_sent; turn++) {
-		int32_t room = (int32_t)(t->una + t->wnd - t->nxt), flight = (int32_t)(t->nxt - t->head);
+		int32_t room = (int32_t)(t->una + t->wnd - t->nxt), flight;
 		uint32_t want;
+		bool wait = false;
 		int r;
 
+		if (t->host_urgent && !tcp_mark_look(p, f, &wait))
+			return false;
+		if (wait)		/* an ACK is on its way */
+			break;
+		flight = (int32_t)(t->nxt - t->head);
 		if (turn == TCP_TURN) {
 			proto_ready(p, f);
 			break;
@@ -139,7 +145,7 @@ bool tcp_push(struct proto *p, struct flow *f)
 				tcp_timer_blocked(p, t);
 			break;
 		}
-		want = BYTES_MIN((uint32_t)room, super);
+		want = tcp_mark_at(t, t->nxt) ? 1 : BYTES_MIN((uint32_t)room, super);
 		r = send_data(p, f, t->nxt, want, t->una != t->max ? small : 0);
 		if (r <= 0) {
 			no_data(p, f, r, &gone);
@@ -178,7 +184,7 @@ static bool send_again(struct proto *p, struct flow *f, uint32_t seq, uint32_t w
 	int r;
 
 	*ret_len = 0;
-	want = BYTES_MIN(want, BYTES_MAX((L2_IP_MAX - hdrs) / t->mss, 1u) * t->mss);
+	want = tcp_mark_at(t, seq) ? 1 : BYTES_MIN(want, BYTES_MAX((L2_IP_MAX - hdrs) / t->mss, 1u) * t->mss);
 	r = send_data(p, f, seq, want, 0);
 	if (r > 0)
 		*ret_len = (uint32_t)r;

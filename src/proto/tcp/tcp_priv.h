@@ -78,7 +78,9 @@ struct tcp {
 
 	bool host_more;			/* the socket may hold data beyond nxt */
 	bool host_rdhup;		/* the peer sent its end: read until 0 */
-	bool host_urgent;		/* there was urgent data: a peek ends at its mark, short of what is there (TCP-49) */
+	bool host_urgent;		/* urgent data waits: a peek ends at its mark, short of what is there (TCP-49) */
+	bool host_mark;			/* the byte at host_mark_seq is urgent, and not acknowledged */
+	bool guest_mark;		/* ... and that of the guest at guest_mark_seq was not passed on yet */
 	bool host_err;			/* the socket failed: pass on what is there, then reset */
 	bool ack_due;			/* the guest is owed an ACK */
 	bool ack_now;			/* ... without delay */
@@ -115,6 +117,7 @@ struct tcp {
 
 	uint32_t iss, una, nxt, max;	/* max: highest sent ever, FIN included */
 	uint32_t fin_seq;
+	uint32_t host_mark_seq, guest_mark_seq;
 	uint32_t head;			/* sequence at the head of the socket's receive queue, <= una */
 	uint32_t wnd, wnd_max, wl1, wl2; /* guest's window in bytes */
 	uint32_t cap;			/* most in flight after a loss, 0: the guest's window alone decides */
@@ -197,6 +200,18 @@ void tcp_half_open_end(struct proto *p, struct tcp *t);
 void tcp_pass_class(struct proto *p, struct flow *f, uint8_t tos);
 /* An old segment that may be a keep-alive probe */
 void tcp_pass_keep_alive(struct proto *p, struct flow *f, const struct tcp_seg *s);
+
+/* An urgent pointer (RFC 6093: it points behind the byte, as all systems have it) */
+void tcp_mark_take(struct tcp *t, const struct tcp_seg *s);
+/* Of LEN bytes at rcv_nxt, how many go in one send: all, those before the urgent one, or that alone, which *ret tells */
+uint32_t tcp_mark_cut(const struct tcp *t, uint32_t len, bool *ret);
+/* With urgent data of the peer: whether something may be sent now, and where its mark is. False: the flow is gone. */
+bool tcp_mark_look(struct proto *p, struct flow *f, bool *ret_wait);
+/* The byte at SEQ is urgent: it travels alone, as each segment of a super-frame would have the pointer of the first */
+static inline bool tcp_mark_at(const struct tcp *t, uint32_t seq)
+{
+	return t->host_mark && seq == t->host_mark_seq;
+}
 
 /* --- refuse.c --- */
 /* Tell the guest that its SYN failed with negative errno ERR; false: a reset is the answer, or all that is left */
