@@ -289,6 +289,9 @@ void tcp_guest_gone(struct proto *p, struct flow *f)
 
 	if (f->h < 0)
 		return;
+	/* The guest can't repeat what the kernel refused. It calls a socket writable long after it takes some more. */
+	if (tcp_of(f)->kept_head && !tcp_pass_kept(p, f))
+		return;
 	/* Unread data would turn the close into a reset, and lose what the kernel still has to send */
 	for (n = 0; n < 1024 && sk->ops->peek(sk, f->h, 0, &iov, 1) > 0; n++)
 		sk->ops->drop(sk, f->h, TCP_WND_MAX);
