@@ -96,6 +96,27 @@ def test_host_link(labs, record_property, fam, way, loss):
 
 
 @pytest.mark.parametrize("fam", FAMS)
+def test_short_queue(labs, fam):
+    """The guest forwards to a slower link with a queue of 200 frames: our bursts must not overrun it for ever."""
+    lab, p, size = labs("guest"), L.port(), 20 << 20
+    with lab.peer.listen(L.PEER[fam], p) as srv:
+        app = lab.app.connect(L.PEER[fam], p)
+        far, _ = srv.accept()
+    before = lab.link.stats()["ba"]
+    with app, far:
+        lab.link.set(rate=500, limit=200)
+        try:
+            task = Task(lambda: (send_bulk(far, size), far.shutdown(socket.SHUT_WR)))
+            assert recv_bulk(app) == (size, checksum(size))
+            task.result()
+        finally:
+            lab.link.set(rate=0)
+    after = lab.link.stats()["ba"]
+    frames, lost = (after[k] - before[k] for k in ("in", "overflow"))
+    assert lost < frames / 5, f"{lost} of {frames} frames did not fit the queue"  # 3 of 4, as long as only the window counted
+
+
+@pytest.mark.parametrize("fam", FAMS)
 def test_black_hole(labs, fam):
     """Nothing passes for a second, and a message each way is under way: both come when the link is back."""
     lab, p = labs("guest"), L.port()

@@ -118,7 +118,8 @@ static void keep_tail(struct proto *p, struct flow *f, const struct gather *g, u
 }
 
 /* The first PART bytes of what is gathered, which end at an urgent one, or are URGENT */
-static __attribute__((noinline)) int send_part(struct proto *p, struct flow *f, const struct gather *g, uint32_t part, bool urgent)
+static __attribute__((noinline)) int send_part(struct proto *p, struct flow *f, const struct gather *g, uint32_t part,
+					       bool urgent)
 {
 	const struct view v = view_of(g->iov, part);
 	struct iovec iov[TCP_IOV];
