@@ -40,6 +40,12 @@ enum sk_opt {				/* of a TCP socket; values as set() takes them */
 
 #define SK_TTL_PROBE	32		/* below every system's default: the sender wants to know how far it gets */
 
+enum sk_mark {				/* where the mark of urgent data is in the receive queue */
+	SK_MARK_NONE,
+	SK_MARK_AHEAD,
+	SK_MARK_HERE,			/* the byte at the head is urgent */
+};
+
 struct sk_room {
 	uint32_t free;			/* bytes that the kernel would accept now, a cautious figure */
 	uint32_t queued;		/* kernel memory of what the peer has not acknowledged; 0: it has everything */
@@ -108,6 +114,10 @@ struct sk_ops {
 	int (*drop)(struct sk *s, int h, uint32_t len);
 	/* Send: bytes accepted by the kernel, maybe fewer; -EAGAIN: none */
 	int (*send)(struct sk *s, int h, const struct iovec *iov, int cnt);
+	/* Send one byte as urgent data: 1, -EAGAIN or what send() gives, but never later */
+	int (*urge)(struct sk *s, int h, uint8_t byte);
+	/* Urgent data of the peer (EV_PRI). A peek that begins before the mark ends there. */
+	enum sk_mark (*mark)(struct sk *s, int h);
 	/* What more the kernel would take */
 	int (*room)(struct sk *s, int h, struct sk_room *ret);
 	/* Report EV_OUT once the socket is, or becomes, writable; costs a call, so only where no edge is to come */

@@ -37,6 +37,9 @@ struct tcp_settings {			/* the host's kernel: sysctls of these names in net.ipv4
 	uint8_t syn_linear;		/* tcp_syn_linear_timeouts: SYNs sent again before that, each after the same time */
 	uint8_t synack_retries;		/* tcp_synack_retries */
 	ns_t rto_max;			/* tcp_rto_max_ms */
+	ns_t keep_time;			/* tcp_keepalive_time */
+	ns_t keep_interval;		/* tcp_keepalive_intvl */
+	uint8_t keep_probes;		/* tcp_keepalive_probes */
 };
 
 struct tcp_incoming {			/* what accept() told, and the published port that it came to */

@@ -6,6 +6,7 @@
  * Whatever the guest can reach begins only after that.
  */
 #include <errno.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -106,13 +107,16 @@ static unsigned proc_number(const char *path, unsigned missing, unsigned most)
 	return app_proc_numbers(path, &n, &none) > 0 ? BYTES_MIN(n, most) : missing;
 }
 
-/* How patient the host's own TCP is with its SYNs: a kernel without tcp_syn_linear_timeouts (Linux 6.5) has none */
+/* How patient the host's own TCP is with SYNs and with silence: a kernel without tcp_syn_linear_timeouts (Linux 6.5) has none */
 static void kernel_tcp(struct tcp_settings *ret)
 {
 	ret->syn_retries = (uint8_t)proc_number("/proc/sys/net/ipv4/tcp_syn_retries", 6, 255);
 	ret->syn_linear = (uint8_t)proc_number("/proc/sys/net/ipv4/tcp_syn_linear_timeouts", 0, 255);
 	ret->synack_retries = (uint8_t)proc_number("/proc/sys/net/ipv4/tcp_synack_retries", 5, 255);
 	ret->rto_max = proc_number("/proc/sys/net/ipv4/tcp_rto_max_ms", 120000, 120000) * NS_MS;
+	ret->keep_time = proc_number("/proc/sys/net/ipv4/tcp_keepalive_time", 7200, INT_MAX) * NS_S;
+	ret->keep_interval = proc_number("/proc/sys/net/ipv4/tcp_keepalive_intvl", 75, INT_MAX) * NS_S;
+	ret->keep_probes = (uint8_t)proc_number("/proc/sys/net/ipv4/tcp_keepalive_probes", 9, 255);
 }
 
 /* Engine, sockets, tables: what needs no namespace */

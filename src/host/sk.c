@@ -12,6 +12,7 @@
 #include <linux/sock_diag.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -221,6 +222,28 @@ static int sk_send(struct sk *s, int h, const struct iovec *iov, int cnt)
 	return r < 0 ? -errno : (int)r;
 }
 
+static int sk_urge(struct sk *s, int h, uint8_t byte)
+{
+	ssize_t r;
+
+	(void)s;
+	do
+		r = send(h, &byte, 1, MSG_OOB | MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : (int)r;
+}
+
+static enum sk_mark sk_mark(struct sk *s, int h)
+{
+	struct pollfd p = { .fd = h, .events = POLLPRI };
+	int here;
+
+	(void)s;
+	if (!ioctl(h, SIOCATMARK, &here) && here)
+		return SK_MARK_HERE;
+	return poll(&p, 1, 0) > 0 && p.revents & POLLPRI ? SK_MARK_AHEAD : SK_MARK_NONE;
+}
+
 static int sk_room(struct sk *s, int h, struct sk_room *ret)
 {
 	uint32_t mem[SK_MEMINFO_VARS], size, queued;
@@ -285,6 +308,8 @@ static const struct sk_ops sk_host_ops = {
 	.peek = sk_peek,
 	.drop = sk_drop,
 	.send = sk_send,
+	.urge = sk_urge,
+	.mark = sk_mark,
 	.room = sk_room,
 	.arm = sk_arm,
 	.shut = sk_shut,

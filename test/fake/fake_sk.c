@@ -44,7 +44,7 @@ static int fake_sk_new(struct fake_sk *k)
 		return -EMFILE;
 	s = &k->s[k->cnt];
 	*s = (struct fake_sk_sock){ .open = true, .keep_alive = -1, .peer_tos = k->peer_tos, .result = -EINPROGRESS, .take = k->take, .room = k->room,
-				    .peek_max = FAKE_SK_ANY };
+				    .peek_max = FAKE_SK_ANY, .mark = FAKE_SK_ANY };
 	return k->cnt++;
 }
 
@@ -137,10 +137,14 @@ static int fake_sk_peek(struct sk *sk, int h, uint32_t skip, const struct iovec 
 			l = (uint32_t)iov[i].iov_len;
 		if (l > s->peek_max - n)
 			l = s->peek_max - n;
+		if (at < s->mark && l > s->mark - at)
+			l = s->mark - at;
 		if (l)
 			memcpy(iov[i].iov_base, s->rx.p + at, l);
 		at += l;
 		n += l;
+		if (at == s->mark && n)
+			break;
 	}
 	if (n)
 		return (int)n;
@@ -160,6 +164,8 @@ static int fake_sk_drop(struct sk *sk, int h, uint32_t len)
 		return -EAGAIN;
 	}
 	s->head += len;
+	if (s->head > s->mark)
+		s->mark = FAKE_SK_ANY;
 	return 0;
 }
 
@@ -232,6 +238,34 @@ static int fake_sk_send(struct sk *sk, int h, const struct iovec *iov, int cnt)
 	s->pend = realloc(s->pend, (size_t)cnt * sizeof(*iov));
 	memcpy(s->pend, iov, (size_t)cnt * sizeof(*iov));
 	return -EINPROGRESS;
+}
+
+static int fake_sk_urge(struct sk *sk, int h, uint8_t byte)
+{
+	struct fake_sk_sock *s = fake_sk_of(sk, h);
+	const struct iovec iov = { &byte, 1 };
+	int r;
+
+	s->sends++;
+	if (s->shuts)
+		fake_sk_die("urgent data after shut", h);
+	if (s->pending)
+		fake_sk_die("urgent data while a send is under way", h);
+	r = fake_sk_finish(s, &iov, 1);
+	if (r == 1) {
+		s->urged++;
+		s->urged_at = s->tx.len - 1;
+	}
+	return r;
+}
+
+static enum sk_mark fake_sk_mark(struct sk *sk, int h)
+{
+	const struct fake_sk_sock *s = fake_sk_of(sk, h);
+
+	if (s->mark == FAKE_SK_ANY)
+		return SK_MARK_NONE;
+	return s->head == s->mark ? SK_MARK_HERE : SK_MARK_AHEAD;
 }
 
 static int fake_sk_room(struct sk *sk, int h, struct sk_room *ret)
@@ -316,6 +350,8 @@ static const struct sk_ops fake_sk_ops = {
 	.peek = fake_sk_peek,
 	.drop = fake_sk_drop,
 	.send = fake_sk_send,
+	.urge = fake_sk_urge,
+	.mark = fake_sk_mark,
 	.room = fake_sk_room,
 	.arm = fake_sk_arm,
 	.shut = fake_sk_shut,

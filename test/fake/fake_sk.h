@@ -44,6 +44,8 @@ struct fake_sk_sock {
 	uint32_t take_once;		/* not 0: the next send takes this much at most, later ones do not care */
 	uint32_t sndbuf;		/* not 0: a send buffer of this size, and room() by what is in it, cautiously */
 	uint32_t drained;		/* bytes of tx that the peer has */
+	uint32_t urged, urged_at;	/* urgent bytes of tx, and the place of the last */
+	uint32_t mark;			/* place in rx of the peer's urgent byte, FAKE_SK_ANY: none */
 	int send_err;			/* negative errno for the next sends; 0: none */
 	struct sk_room room;		/* what room() tells */
 	int room_err;
