@@ -130,6 +130,7 @@ struct conf {
 	bool no_tcp, no_udp, no_icmp, no_ndp, no_ra, no_dhcp, no_dhcpv6;
 	bool freebind, host_lo_to_ns_lo, no_splice;
 	bool splice_only;		/* no guest link; host_lo_to_ns_lo, no_icmp, no_ndp, no_dns and no_search are set then */
+	bool multicast;			/* the guest's groups are joined on the host */
 	bool no_tap_tso, no_tap_uso, no_tap_csum;	/* for comparison */
 	bool no_peek_off;		/* behave as on a kernel without SO_PEEK_OFF for TCP */
 	enum conf_engine engine;

@@ -42,6 +42,8 @@ struct fwd_family_set {			/* one family's addresses; unset address: none */
 	struct fwd_dns dns;		/* all resolvers, of this family before those of the other; empty: dns_host alone */
 	struct inaddr outbound;		/* source address of host sockets (-o) */
 	uint32_t scope;			/* host interface of link-local targets */
+	uint32_t group_scope;		/* and of groups and broadcasts, 0: the kernel's choice */
+	bool same_net;			/* the guest's prefix is that interface's: broadcast addresses mean the same */
 };
 
 struct fwd {
@@ -56,6 +58,10 @@ struct inaddr fwd_to_host(const struct fwd *w, const struct inaddr *dst, uint16_
 int fwd_from_host(const struct fwd *w, const struct inaddr *peer, struct inaddr *ret);
 /* The guest's address for a flow from the host, by the translated source (NAT-22): 0, -EADDRNOTAVAIL if not known */
 int fwd_guest_addr(const struct fwd *w, const struct inaddr *src, struct inaddr *ret);
+/* A group, or all on the guest's link: no single peer (RFC 1112, RFC 919) */
+bool fwd_is_group(const struct fwd *w, const struct inaddr *dst);
+/* That destination on the host: its own link's */
+struct inaddr fwd_group_to_host(const struct fwd *w, const struct inaddr *dst);
 /* One of the guest's own addresses, as far as we know them */
 bool fwd_is_guest(const struct fwd *w, const struct inaddr *a);
 /* Of both the host and the guest, and to be reached at the host if the guest has no listener there */

@@ -7,6 +7,7 @@
 #define HOST_SK_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -18,11 +19,13 @@ enum sk_family { SK_V4, SK_V6, SK_FAMILIES };
 struct sk_host_settings {
 	bool no_peek_off;		/* leave SO_PEEK_OFF alone, to measure and test without it */
 	const char *outbound_if[SK_FAMILIES];	/* SO_BINDTODEVICE for what is not loopback; NULL: none */
+	bool multicast;			/* groups are joined: share ports with programs of the host, published ones hear groups */
 	bool freebind;			/* listen on addresses that the host doesn't have (yet) */
 };
 
 struct sk_slot;				/* per descriptor */
 struct sk_ns;
+struct sk_port;				/* per UDP port */
 
 struct sk_host {
 	struct sk sk;			/* hand this to others */
@@ -33,6 +36,7 @@ struct sk_host {
 	bool v6;			/* the kernel has IPv6 at all */
 	struct sk_slot *slot;		/* by descriptor, mapped, touched on use */
 	uint32_t slot_cnt;
+	struct sk_port *port;		/* by number, mapped, touched on use */
 	uint8_t *skip_buf;		/* what a peek without SO_PEEK_OFF reads over again */
 	int guest_fd;			/* sock_diag(7) in the guest's namespace, valid if guest_ifindex is not 0 */
 	uint32_t guest_ifindex;
@@ -64,5 +68,12 @@ struct sk_listen {
 int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref ref);
 /* Whether something could listen on A now, of interface IFNAME unless NULL */
 bool sk_host_has_addr(const struct inaddr *a, const char *ifname);
+
+/* Whether group GID may use ping sockets (net.ipv4.ping_group_range), which count for both families */
+bool sk_ping_permitted(gid_t gid);
+/* Raw ICMP socket that receives replies to identifiers of this high byte alone: takes CAP_NET_RAW. Handle, or negative
+ * errno. Its port in an address is the protocol's number.
+ */
+int sk_host_ping_raw(struct sk_host *s, bool v6, uint8_t high);
 
 #endif

@@ -23,14 +23,24 @@
 	X(PROTO_OFF,		"protocol switched off") \
 	X(ICMP_BAD,		"malformed ICMP") \
 	X(ICMP_TYPE,		"ICMP type not handled") \
+	X(ICMP_FOREIGN,		"ICMP from the host that answers no request") \
+	X(ICMP_QUOTE,		"ICMP error of the guest that is about nothing of ours") \
+	X(ICMP_TOLD,		"ICMP error of the guest that nobody on the host side can be told") \
 	X(ND_BAD,		"malformed neighbour discovery") \
 	X(UDP_BAD,		"malformed UDP") \
 	X(UDP_OPEN,		"UDP socket could not be opened") \
 	X(UDP_SEND,		"UDP datagram refused by the host") \
 	X(UDP_TOO_BIG,		"UDP datagram larger than a frame") \
 	X(UDP_FOREIGN,		"UDP from the host by another than the flow's peer") \
+	X(UDP_TO_ALL,		"broadcast of the host's network at a port that is not published") \
+	X(UDP_SERVICE,		"DHCP of the guest, which ends at this link") \
 	X(UDP_NO_GUEST,		"UDP from the host before the guest's address is known") \
 	X(DNS_NEXT,		"answer of a resolver that had none, where another was asked") \
+	X(GROUP_BAD,		"malformed IGMP or MLD") \
+	X(GROUP_OFF,		"IGMP or MLD without --multicast") \
+	X(GROUP_FULL,		"too many groups, or ports of a group") \
+	X(GROUP_OPEN,		"group that the host could not join") \
+	X(GROUP_ECHO,		"datagram of the guest to a group that came back to it") \
 	X(PING_OPEN,		"ping socket could not be opened") \
 	X(PING_SEND,		"ping refused by the host") \
 	X(TCP_BAD,		"malformed TCP header") \

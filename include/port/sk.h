@@ -35,6 +35,15 @@ enum sk_end {
 enum sk_opt {				/* of a TCP socket; values as set() takes them */
 	SK_OPT_CLASS,			/* traffic class of what it sends; of its ECN field nothing is used */
 	SK_OPT_KEEP_ALIVE,		/* probes on; seconds of silence before the first one, 0: the kernel's default */
+	SK_OPT_ERRORS,			/* 0: errors of routers are passing ones, and forgotten (RFC 1122 4.2.3.9) */
+};
+
+#define SK_TTL_PROBE	32		/* below every system's default: the sender wants to know how far it gets */
+
+enum sk_mark {				/* where the mark of urgent data is in the receive queue */
+	SK_MARK_NONE,
+	SK_MARK_AHEAD,
+	SK_MARK_HERE,			/* the byte at the head is urgent */
 };
 
 struct sk_room {
@@ -43,15 +52,29 @@ struct sk_room {
 	bool writable;			/* whether it would report EV_OUT now: if so, no edge is to come by itself */
 };
 
+enum sk_df {				/* what becomes of a datagram that is too big for its path (UDP-37) */
+	SK_DF_NO,			/* fragments, here or by routers */
+	SK_DF_MAYBE,			/* fragments, but the first one also leaves an entry in the error queue: EMSGSIZE, local */
+	SK_DF_YES,			/* nobody cuts it: an entry in the error queue tells the size that fits */
+};
+
 struct sk_dgram {			/* one datagram, or a run of equal ones */
 	struct sk_addr to_from;		/* the far end; ignored on send over a connected socket if port is 0 */
-	struct sk_addr local;		/* our address and port that it came to, port 0: not known; on send: source to use unless 0 */
+	struct sk_addr local;		/* our address and port that it came to, port 0: not known. send: source unless port 0; scope: interface */
 	struct iovec iov[2];
 	uint32_t iov_cnt;
 	uint32_t len;			/* recv: bytes received. send: bytes in iov */
 	uint16_t seg;			/* bytes of each datagram if this is a run (UDP_GRO, UDP_SEGMENT), 0: just one */
 	uint8_t ttl;			/* send: time to live or hop limit, 0: the default */
 	uint8_t tos;			/* traffic class */
+	uint8_t df;			/* send: enum sk_df */
+	bool to_all;			/* recv: it was sent to a group (then `local` is that) or by broadcast */
+};
+
+enum sk_group {				/* what a socket does for a group, or for broadcasts */
+	SK_GROUP_SEND,			/* sends to it; what anybody sends to its port, and to us alone, arrives */
+	SK_GROUP_RECV,			/* receives what is sent to the group's port, as a member of the group */
+	SK_GROUP_HOLD,			/* is a member, no more: published ports receive then */
 };
 
 struct sk_err {				/* one entry of an error queue (IP_RECVERR), for ICMP errors */
@@ -71,9 +94,10 @@ struct sk_ops {
 
 	/* --- TCP --- */
 	/* New socket, connect started: handle. Events carry REF. FROM: source address, unset: kernel's choice. TOS: as for
-	 * SK_OPT_CLASS, from the SYN on.
+	 * SK_OPT_CLASS, from the SYN on. TTL: of all that it sends, 0: the kernel's default; below SK_TTL_PROBE the errors of
+	 * routers are kept for recv_err(), until SK_OPT_ERRORS is set to 0.
 	 */
-	int (*connect)(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from, uint8_t tos);
+	int (*connect)(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from, uint8_t tos, uint8_t ttl);
 	/* How connect() ended: 0, -EINPROGRESS, or its errno; also the pending error of an open socket */
 	int (*result)(struct sk *s, int h);
 	/* Next waiting connection of a listener: handle, peer and, unless RET_LOCAL is NULL, local address; -EAGAIN: none. Events start
@@ -92,6 +116,10 @@ struct sk_ops {
 	int (*drop)(struct sk *s, int h, uint32_t len);
 	/* Send: bytes accepted by the kernel, maybe fewer; -EAGAIN: none */
 	int (*send)(struct sk *s, int h, const struct iovec *iov, int cnt);
+	/* Send one byte as urgent data: 1, -EAGAIN or what send() gives, but never later */
+	int (*urge)(struct sk *s, int h, uint8_t byte);
+	/* Urgent data of the peer (EV_PRI). A peek that begins before the mark ends there. */
+	enum sk_mark (*mark)(struct sk *s, int h);
 	/* What more the kernel would take */
 	int (*room)(struct sk *s, int h, struct sk_room *ret);
 	/* Report EV_OUT once the socket is, or becomes, writable; costs a call, so only where no edge is to come */
@@ -106,6 +134,10 @@ struct sk_ops {
 	 * to TO. *ret_local: what it really got.
 	 */
 	int (*udp_open)(struct sk *s, struct ev_ref ref, const struct sk_addr *local, const struct sk_addr *to, struct sk_addr *ret_local);
+	/* UDP socket for GROUP (multicast, or broadcast to send to), member or sender on interface group->scope (0: the kernel's
+	 * choice). LOCAL as for udp_open(), for SK_GROUP_SEND only. -EALREADY: a published port receives for that port.
+	 */
+	int (*group_open)(struct sk *s, struct ev_ref ref, enum sk_group what, const struct sk_addr *local, const struct sk_addr *group);
 	/* Ping socket (ICMP, ICMPv6 by family of TO), connected to TO. The kernel chooses the identifier. */
 	int (*ping_open)(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from);
 	/* Up to N (at most 64) datagrams into the iovecs given; returns how many, fewer than N only if no more are waiting;

@@ -14,7 +14,9 @@
 
 struct tcp_settings;
 struct udp_settings;
+struct proto_groups;
 struct proto_reasm;
+struct ping_raw;
 struct tcp_pool;
 
 /* Scratch memory: slots for the largest datagram, or run of them (UDP_GRO). Only what arrives touches it, so pages mapped
@@ -37,12 +39,16 @@ struct proto {
 	uint32_t tcp_bulk, tcp_bulk_now;	/* TCP flows that sent much in the latest batches, in this one */
 	struct tcp_pool *tcp_pool;		/* app's; NULL: segments ahead of a gap are dropped */
 	struct proto_reasm *reasm;		/* app's, zeroed; NULL: fragments are dropped */
+	struct ping_raw *ping_raw;		/* app's, by family; NULL: none */
+	struct proto_groups *groups;		/* app's, zeroed; NULL: what the guest sends to groups may come back to it */
 	uint8_t *scratch;			/* PROTO_SCRATCH_LEN bytes, app's: datagrams on their way through one call */
 	uint32_t ready_first, ready_last;	/* flows that gave up the turn with work left (path); FLOW_NONE: none */
 	bool udp_burst;				/* the guest got several datagrams at once: its turn now (app) */
 	bool flow_gone;				/* a flow or descriptor became free: paused listeners may go on */
 	uint32_t dns_cnt;			/* counts the use of resolvers behind the forwarding address */
-	uint32_t evict_at;			/* where the search for a flow to give up goes on */
+	uint32_t evict_at;			/* where the search for a flow to give up goes on ... */
+	ns_t evict_next;			/* ... and, after one in vain, when */
+	uint32_t udp_flows, udp_sockets;	/* of UDP: entries, sockets of their own */
 	uint32_t icmp_tokens;			/* errors that we may make up now, as of icmp_at */
 	ns_t icmp_at;
 	struct inaddr owned[PROTO_OWNED_MAX];	/* addresses that the guest announced, oldest replaced first */
@@ -75,6 +81,11 @@ void proto_put(const struct l2_frame *f, uint32_t off, struct view v);
  * memory may come in pieces: write with view_scatter().
  */
 bool proto_reserve(struct env *e, struct l2_frame *f, uint32_t total);
+/* How strictly the packet's sender wants no fragments. Linux sets DF on whatever its own link takes, and cuts the next ones
+ * once it is told a smaller size: DF alone, and IPv6, is only a maybe. No identification for fragments means that there must
+ * not be any (RFC 6864 4.1), and a hop limit below every system's default that this is a probe, as of tracepath.
+ */
+enum sk_df proto_df(const struct wire_ip *ip);
 /* Send one frame; false, and counted, if the link did not take it */
 bool proto_commit(struct env *e, const struct l2_frame *f);
 /* Send one IP packet whose L4 bytes, checksum included, are complete; as fragments where it is larger than the link's MTU
@@ -82,6 +93,14 @@ bool proto_commit(struct env *e, const struct l2_frame *f);
  */
 bool proto_send(struct env *e, const struct inaddr *src, const struct inaddr *dst, uint8_t proto, uint8_t tos,
 		const struct view *l4);
+
+struct proto_path {			/* of a packet towards the guest */
+	const struct inaddr *src, *dst;
+	uint8_t proto, tos;
+	uint32_t mtu;			/* at most the link's: a router behind it may have told of less */
+};
+
+bool proto_send_path(struct env *e, const struct proto_path *way, const struct view *l4);
 
 /* Host target of a guest's destination: address translated, scope set where one is needed (NAT-1, NAT-8) */
 struct sk_addr proto_host_addr(const struct proto *p, const struct inaddr *dst, uint16_t port);
@@ -98,11 +117,14 @@ bool proto_shared_take(struct proto *p, const struct proto_pkt *pkt, bool reasse
 struct proto_spare {
 	ns_t last;			/* when it was used last */
 	bool answered;			/* nothing is expected any more */
+	bool idle;			/* was in steady use: the last to go */
 };
 
 #define PROTO_SPARE_WAIT	NS_S	/* how long an answer is waited for, however scarce room is */
 
-/* End the least useful of some datagram flows: true, and counted, if there is room now for one more (D19) */
+/* End the least useful of some datagram flows: true, and counted, if there is room now for one more (D19). Frees a descriptor
+ * unless what is lacking is a place in the table.
+ */
 bool proto_evict(struct proto *p);
 
 /* Put the flow at the end of the queue of those that continue in the next turn */

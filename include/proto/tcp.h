@@ -28,7 +28,7 @@ struct tcp_pool {			/* all zero with MEM set: empty */
 struct tcp_seg {			/* a segment from the guest */
 	struct wire_tcp h;
 	struct view data;
-	uint8_t tos;			/* traffic class of its packet */
+	uint8_t tos, ttl;		/* traffic class and TTL of its packet */
 	uint32_t next;			/* index of the next one of the same flow in the batch, FLOW_NONE: last */
 };
 
@@ -37,6 +37,9 @@ struct tcp_settings {			/* the host's kernel: sysctls of these names in net.ipv4
 	uint8_t syn_linear;		/* tcp_syn_linear_timeouts: SYNs sent again before that, each after the same time */
 	uint8_t synack_retries;		/* tcp_synack_retries */
 	ns_t rto_max;			/* tcp_rto_max_ms */
+	ns_t keep_time;			/* tcp_keepalive_time */
+	ns_t keep_interval;		/* tcp_keepalive_intvl */
+	uint8_t keep_probes;		/* tcp_keepalive_probes */
 };
 
 struct tcp_incoming {			/* what accept() told, and the published port that it came to */
@@ -45,6 +48,8 @@ struct tcp_incoming {			/* what accept() told, and the published port that it ca
 	uint16_t port;			/* towards the guest */
 	uint32_t listener;		/* place in half_open of struct proto */
 };
+
+struct proto_told;
 
 /* Segment without a flow: opens one (SYN) or is answered with RST */
 void tcp_guest_new(struct proto *p, const struct flow_key *key, const struct tcp_seg *s);
@@ -56,6 +61,8 @@ void tcp_host(struct proto *p, struct flow *f, const struct ev_hit *hit);
  * why the connection was reset.
  */
 int tcp_accepted(struct proto *p, int h, const struct tcp_incoming *in);
+/* The guest's side says that a segment of ours did not arrive: false, nothing comes of it */
+bool tcp_told(struct proto *p, struct flow *f, const struct proto_told *told);
 /* The flow's timer is due */
 void tcp_timer(struct proto *p, struct flow *f);
 /* The flow had work left when its turn ended */

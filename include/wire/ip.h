@@ -32,21 +32,28 @@ struct wire_ip {
 	uint8_t ttl;			/* or hop limit */
 	uint8_t tos;			/* or traffic class */
 	bool df;			/* IPv4: don't fragment; IPv6: true */
+	uint16_t id;			/* IPv4 identification; IPv6: 0 */
 	uint32_t label;			/* IPv6 flow label */
 };
 
-/* Pull the headers; the view becomes the payload. The version nibble must match. On any verdict but WIRE_IP_OK the view
- * is unspecified, and for WIRE_IP_MALFORMED so is *ret.
+/* Pull the headers; the view becomes the payload. The version nibble must match. With WIRE_IP_FRAGMENTED it begins at
+ * the fragment header of IPv6, and is unchanged for IPv4; with other verdicts than WIRE_IP_OK it is unspecified, and for
+ * WIRE_IP_MALFORMED so is *ret.
  */
 enum wire_ip_verdict wire_ip4_parse(struct view *v, struct wire_ip *ret);
 enum wire_ip_verdict wire_ip6_parse(struct view *v, struct wire_ip *ret);
+
+/* The same for a packet of which only the beginning is there, as ICMP errors quote it: lengths may say more than there is,
+ * and a first fragment is OK
+ */
+enum wire_ip_verdict wire_ip_quote_parse(struct view *v, bool v4, struct wire_ip *ret);
 
 /* Bytes that wire_ip_emit() writes: 20 or 40, by the family of src */
 static inline uint32_t wire_ip_hdr_len(const struct inaddr *src)
 {
 	return inaddr_is_v4(src) ? WIRE_IP4_LEN : WIRE_IP6_LEN;
 }
-/* Write the header for PAYLOAD bytes; IPv4: id 0, DF by h->df, checksum done. Returns its length. */
+/* Write the header for PAYLOAD bytes; IPv4: DF by h->df, checksum done. Returns its length. */
 uint32_t wire_ip_emit(uint8_t *p, const struct wire_ip *h, uint32_t payload);
 
 #endif

@@ -86,6 +86,8 @@ struct app {
 	struct tcp_settings tcp;
 	struct tcp_pool tcp_pool;
 	struct proto_reasm *reasm;
+	struct ping_raw ping_raw[FWD_FAMILIES];
+	struct proto_groups *groups;
 	uint8_t *scratch;
 	struct l2_tap tap;
 	struct l2 no_link;		/* in its place with --splice-only */

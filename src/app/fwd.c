@@ -7,6 +7,7 @@
  * the host's loopback is the business of inside.c.
  */
 #include <errno.h>
+#include <net/if.h>
 #include <string.h>
 
 #include "app_priv.h"
@@ -54,7 +55,10 @@ static void family_addresses(struct app *a, enum fwd_family fam)
 	s->dns_match = c->dns_forward;
 	s->dns_host = c->dns_host;
 	s->outbound = c->outbound;
-	s->scope = t->link.ifindex;
+	s->scope = s->group_scope = t->link.ifindex;
+	if (c->outbound_if)
+		s->group_scope = if_nametoindex(c->outbound_if);
+	s->same_net = t->has_addr && s->prefix_len == t->prefix_len && inaddr_in_prefix(&s->guest, &t->addr, t->prefix_len);
 }
 
 /* What the namespace sends to an address of its own doesn't reach us */

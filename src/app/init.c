@@ -6,6 +6,7 @@
  * Whatever the guest can reach begins only after that.
  */
 #include <errno.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 
 #include "app_priv.h"
 #include "base/bytes.h"
+#include "proto/group.h"
 #include "proto/reasm.h"
 
 #define UDP_ONEWAY	(30 * NS_S)	/* net.netfilter.nf_conntrack_udp_timeout and _stream, where nobody set them */
@@ -105,13 +107,16 @@ static unsigned proc_number(const char *path, unsigned missing, unsigned most)
 	return app_proc_numbers(path, &n, &none) > 0 ? BYTES_MIN(n, most) : missing;
 }
 
-/* How patient the host's own TCP is with its SYNs: a kernel without tcp_syn_linear_timeouts (Linux 6.5) has none */
+/* How patient the host's own TCP is with SYNs and with silence: a kernel without tcp_syn_linear_timeouts (Linux 6.5) has none */
 static void kernel_tcp(struct tcp_settings *ret)
 {
 	ret->syn_retries = (uint8_t)proc_number("/proc/sys/net/ipv4/tcp_syn_retries", 6, 255);
 	ret->syn_linear = (uint8_t)proc_number("/proc/sys/net/ipv4/tcp_syn_linear_timeouts", 0, 255);
 	ret->synack_retries = (uint8_t)proc_number("/proc/sys/net/ipv4/tcp_synack_retries", 5, 255);
 	ret->rto_max = proc_number("/proc/sys/net/ipv4/tcp_rto_max_ms", 120000, 120000) * NS_MS;
+	ret->keep_time = proc_number("/proc/sys/net/ipv4/tcp_keepalive_time", 7200, INT_MAX) * NS_S;
+	ret->keep_interval = proc_number("/proc/sys/net/ipv4/tcp_keepalive_intvl", 75, INT_MAX) * NS_S;
+	ret->keep_probes = (uint8_t)proc_number("/proc/sys/net/ipv4/tcp_keepalive_probes", 9, 255);
 }
 
 /* Engine, sockets, tables: what needs no namespace */
@@ -119,7 +124,7 @@ static int rooms_init(struct app *a, struct err *e)
 {
 	struct splice_settings splice = { .sk = &a->sk, .inside = &a->sk_inside };
 	const struct sk_host_settings set = {
-		.no_peek_off = a->conf.no_peek_off, .freebind = a->conf.freebind,
+		.no_peek_off = a->conf.no_peek_off, .freebind = a->conf.freebind, .multicast = a->conf.multicast,
 		.outbound_if = { a->conf.f[FWD_V4].outbound_if, a->conf.f[FWD_V6].outbound_if },
 	};
 	struct hash_key hkey;
@@ -137,14 +142,19 @@ static int rooms_init(struct app *a, struct err *e)
 	a->scratch = map_zeroed(PROTO_SCRATCH_LEN);
 	a->reasm = map_zeroed(sizeof(*a->reasm));
 	a->tcp_pool.mem = map_zeroed(TCP_POOL_LEN);
-	if (!mem || !a->scratch || !a->reasm || !a->tcp_pool.mem)
+	a->groups = map_zeroed(sizeof(*a->groups));
+	if (!mem || !a->scratch || !a->reasm || !a->groups || !a->tcp_pool.mem)
 		return err_set(e, -ENOMEM, "Out of memory for the flow table");
 	if (getrandom(&a->env.key, sizeof(a->env.key), 0) != sizeof(a->env.key) ||
 	    getrandom(&hkey, sizeof(hkey), 0) != sizeof(hkey) || getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		return err_set(e, -errno, "The kernel gives no random numbers: %s", strerror(errno));
 	rng_seed(&a->rng, seed);
 	flow_tab_init(&a->flows, mem, FLOW_MAX, &hkey);
-	a->udp = (struct udp_settings){ UDP_ONEWAY, UDP_STREAM };
+	a->udp = (struct udp_settings){
+		.timeout_oneway = UDP_ONEWAY, .timeout_stream = UDP_STREAM,
+		/* a scan by datagrams must leave something for connections */
+		.flows_max = FLOW_MAX - FLOW_MAX / 4, .sockets_max = a->sk.slot_cnt - a->sk.slot_cnt / 4,
+	};
 	if (app_proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout", &s, &none) > 0 && s)
 		a->udp.timeout_oneway = s * NS_S;
 	if (app_proc_numbers("/proc/sys/net/netfilter/nf_conntrack_udp_timeout_stream", &s, &none) > 0 && s)
@@ -334,6 +344,10 @@ static int watches_init(struct app *a, struct err *e)
 	ref.kind = EV_KIND_CHILD;
 	if (!r && a->watch.fd >= 0)
 		r = a->ev->ops->set(a->ev, a->watch.fd, ref, EV_IN | EV_LEVEL | EV_FIRST);
+	ref.kind = EV_KIND_PING;
+	for (ref.idx = 0; ref.idx < FWD_FAMILIES && !r; ref.idx++)
+		if (a->ping_raw[ref.idx].h >= 0)
+			r = a->ev->ops->set(a->ev, a->ping_raw[ref.idx].h, ref, EV_IN | EV_LEVEL | EV_FIRST);
 	return r ? err_set(e, r, "Can't watch for events: %s", strerror(-r)) : 0;
 }
 
@@ -358,6 +372,9 @@ static void path_wire(struct app *a)
 	path_init(&a->path, &a->env, &a->flows, &a->fwd, &svc);
 	a->path.p.scratch = a->scratch;
 	a->path.p.reasm = a->reasm;
+	a->path.p.ping_raw = a->ping_raw;
+	a->path.p.groups = a->groups;
+	a->groups->on = a->conf.multicast;
 	a->path.p.tcp_pool = &a->tcp_pool;
 	a->path.p.udp = &a->udp;
 	a->path.p.tcp = &a->tcp;
@@ -366,15 +383,37 @@ static void path_wire(struct app *a)
 		a->fwd.f[FWD_V6].seen_ll = a->ns_done.linklocal;
 }
 
-static void warn_ping(struct app *a)
+static bool ping_permitted(const struct box_identity *id)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_ICMP);
+	const int fd = id->change ? -1 : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_ICMP);
 
-	if (fd >= 0)
-		close(fd);
-	else if (errno == EACCES && a->fwd.icmp_on)
-		app_log(&a->log, APP_INFO, "No ping for the guest: group %u is not in the range of net.ipv4.ping_group_range",
-			(unsigned)getegid());
+	if (fd < 0)
+		return sk_ping_permitted(id->gid);
+	close(fd);			/* by one of our other groups, maybe */
+	return true;
+}
+
+/* While we have the rights that we were started with */
+static void ping_init(struct app *a, const struct box_identity *id)
+{
+	const uint8_t high = (uint8_t)rng_below(&a->rng, 256);
+	int h = -EACCES;
+
+	for (int f = 0; f < FWD_FAMILIES; f++)
+		a->ping_raw[f] = (struct ping_raw){ .h = -1, .high = high };
+	if (a->conf.no_icmp || ping_permitted(id))
+		return;
+	for (int f = 0; f < FWD_FAMILIES; f++) {
+		if (!a->conf.f[f].on)
+			continue;
+		h = sk_host_ping_raw(&a->sk, f == FWD_V6, high);
+		a->ping_raw[f].h = h < 0 ? -1 : h;
+	}
+	if (h >= 0)
+		app_log(&a->log, APP_DEBUG, "Ping by a raw socket: group %u may not use ping sockets", (unsigned)id->gid);
+	else
+		app_log(&a->log, APP_WARN, "No ping for the guest: group %u is not in net.ipv4.ping_group_range; permit it with "
+			"sysctl -w net.ipv4.ping_group_range=\"0 2147483647\", or start with CAP_NET_RAW", (unsigned)id->gid);
 }
 
 /* Everything after the command line; runs in the background process, if there is one */
@@ -384,6 +423,8 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 	int r;
 
 	r = rooms_init(a, e);
+	if (!r)
+		ping_init(a, id);
 	if (!r)
 		r = app_own_open(a, e);		/* before the first look */
 	if (!r)
@@ -418,7 +459,6 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 		app_log(&a->log, APP_WARN, "%s", pcap_err.text);	/* no reason to leave the guest without network (Q26) */
 	else if (a->conf.pcap_path)
 		a->env.l2 = &a->pcap.l2;
-	warn_ping(a);
 	app_log_report(a);
 	return box_seal(e);
 }

@@ -121,7 +121,9 @@ bool app_inside_udp(struct app *a, const struct app_listener *l, const struct ud
 
 	if (!room)
 		return false;
-	n = udp_listen_recv(&a->path.p, u, hit, d, room);
+	if (hit->mask & (EV_ERR | EV_HUP))
+		udp_listen_errors(&a->path.p, u);
+	n = udp_listen_recv(&a->path.p, u, d, room);
 	for (int i = 0; i < n; i += run) {
 		const bool local = a->sk_ns.fd >= 0 && way(a, l, &d[i].to_from, &d[i].local, &w);
 

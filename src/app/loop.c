@@ -11,7 +11,8 @@
 #include "base/bytes.h"
 
 #define LOOP_HITS	64
-#define LOOP_LINK	8		/* batches of the guest in one turn */
+#define LOOP_LINK	8		/* batches of the guest in one turn ... */
+#define LOOP_LINK_END	64		/* ... and in the last one: more than its queue holds */
 #define RA_MIN		(200 * NS_S)	/* between router advertisements: 200 to 600 s (RA-6) ... */
 #define RA_SPREAD_MS	400000u		/* ... within the limits of RFC 4861 6.2.1 */
 
@@ -25,20 +26,28 @@ static void end_begin(struct app *a, ns_t limit)
 	a->end_at = a->env.now + limit;
 }
 
-static void on_link(struct app *a, const struct ev_hit *hit)
+/* At most so many batches: frames in the last one, or negative errno */
+static int link_read(struct app *a, int batches)
 {
 	struct l2 *l = a->env.l2;
 	struct l2_frame f[L2_TAP_POOL];
-	int n = 0, turn = 0;
+	int n;
 
-	/* full of small frames, ACKs above all: the guest's queue must not grow while we make it longer */
 	do {
 		n = l->ops->recv(l, f, L2_TAP_POOL);
 		if (n > 0) {
 			path_guest(&a->path, f, n);
 			l->ops->release(l);
 		}
-	} while (n == L2_TAP_POOL && ++turn < LOOP_LINK);
+	} while (n == L2_TAP_POOL && --batches);
+	return n;
+}
+
+static void on_link(struct app *a, const struct ev_hit *hit)
+{
+	/* full of small frames, ACKs above all: the guest's queue must not grow while we make it longer */
+	const int n = link_read(a, LOOP_LINK);
+
 	if (n < 0 && n != -EAGAIN && n != -EINTR) {
 		app_log(&a->log, APP_ERROR, "Can't read from the interface %s: %s", a->tap.name, strerror(-n));
 		a->status = 1;
@@ -93,6 +102,11 @@ static void on_signal(struct app *a, const struct ev_hit *hit)
 		on_child(a, hit);
 }
 
+static void on_ping(struct app *a, const struct ev_hit *hit)
+{
+	ping_raw_host(&a->path.p, &a->ping_raw[hit->ref.idx], hit);
+}
+
 static void on_none(struct app *a, const struct ev_hit *hit)
 {
 	(void)a;
@@ -111,14 +125,19 @@ static void (*const routes[EV_KIND_CNT])(struct app *, const struct ev_hit *) = 
 	[EV_KIND_MONITOR] = app_late_event,
 	[EV_KIND_OWN]	 = app_own_event,
 	[EV_KIND_RESOLV] = app_dns_event,
+	[EV_KIND_PING]	 = on_ping,
 };
 
 /* What we serve has ended: is everything that was accepted on its way out? */
 static void end_check(struct app *a)
 {
-	if (a->env.now >= a->end_at || a->env.now - a->busy_at >= APP_DRAIN_IDLE ||
-	    (!path_draining(&a->path) && !splice_draining(&a->splice)))
+	if (a->env.now >= a->end_at || a->env.now - a->busy_at >= APP_DRAIN_IDLE) {
 		a->end = APP_END_NOW;
+	} else if (!path_draining(&a->path) && !splice_draining(&a->splice)) {
+		/* datagrams sent just before the end: no connection tells of them */
+		link_read(a, LOOP_LINK_END);
+		a->end = APP_END_NOW;
+	}
 }
 
 static void advertise(struct app *a)

@@ -174,6 +174,13 @@ const struct conf_opt conf_opt_tab[] = {
 	  .help = "No interface at all, only loopback connections,\n"
 		  "with --host-lo-to-ns-lo" },
 
+	{ "multicast", .modes = CONF_IN_PASTA, .set = conf_set_flag, CONF_AT(multicast),
+	  .help = "Join the multicast groups of the namespace on the\n"
+		  "host too. What is sent to a group is received on\n"
+		  "ports of -u, on those that the namespace sends to,\n"
+		  "and on that of mDNS, LLMNR, SSDP, WS-Discovery or\n"
+		  "CoAP if the group is theirs" },
+
 	/* For comparison and tests, not shown */
 	{ "no-tap-tso", .modes = CONF_IN_PASTA, .set = conf_set_flag, CONF_AT(no_tap_tso) },
 	{ "no-tap-uso", .modes = CONF_IN_PASTA, .set = conf_set_flag, CONF_AT(no_tap_uso) },

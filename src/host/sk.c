@@ -12,6 +12,7 @@
 #include <linux/sock_diag.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -39,7 +40,7 @@ void sk_tcp_options(int fd)
 }
 
 static int sk_connect(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from,
-		      uint8_t tos)
+		      uint8_t tos, uint8_t ttl)
 {
 	struct sk_host *h = sk_host_of(s);
 	int fd = sk_new(h, &to->a, SOCK_STREAM, IPPROTO_TCP), err;
@@ -53,6 +54,8 @@ static int sk_connect(struct sk *s, struct ev_ref ref, const struct sk_addr *to,
 		sk_tcp_options(fd);
 	if (tos)
 		sk_tcp_class(fd, af == AF_INET6, tos);
+	if (ttl && ttl != SK_TTL_USUAL)
+		sk_tcp_ttl(fd, af == AF_INET6, ttl);
 	if (!inaddr_is_unset(from)) {
 		struct sk_addr src = { .a = *from, .scope = to->scope };
 
@@ -100,6 +103,7 @@ static int sk_accept(struct sk *s, int listener, struct sk_addr *ret_peer, struc
 		return -EMFILE;
 	}
 	sk_from_sockaddr(&sa, ret_peer);
+	sk_port_release(h, fd);
 	h->slot[fd] = (struct sk_slot){ .peek_off = SK_PEEK_UNSET, .v6 = sa.sa.sa_family == AF_INET6 };
 	if (!ret_local)
 		return fd;
@@ -221,6 +225,28 @@ static int sk_send(struct sk *s, int h, const struct iovec *iov, int cnt)
 	return r < 0 ? -errno : (int)r;
 }
 
+static int sk_urge(struct sk *s, int h, uint8_t byte)
+{
+	ssize_t r;
+
+	(void)s;
+	do
+		r = send(h, &byte, 1, MSG_OOB | MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : (int)r;
+}
+
+static enum sk_mark sk_mark(struct sk *s, int h)
+{
+	struct pollfd p = { .fd = h, .events = POLLPRI };
+	int here;
+
+	(void)s;
+	if (!ioctl(h, SIOCATMARK, &here) && here)
+		return SK_MARK_HERE;
+	return poll(&p, 1, 0) > 0 && p.revents & POLLPRI ? SK_MARK_AHEAD : SK_MARK_NONE;
+}
+
 static int sk_room(struct sk *s, int h, struct sk_room *ret)
 {
 	uint32_t mem[SK_MEMINFO_VARS], size, queued;
@@ -255,7 +281,7 @@ static void sk_close(struct sk *s, int h, enum sk_end how)
 {
 	const struct linger now = { 1, 0 };
 
-	(void)s;
+	sk_port_release(sk_host_of(s), h);
 	if (how == SK_END_RESET)
 		setsockopt(h, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	close(h);
@@ -268,6 +294,8 @@ static int sk_set(struct sk *s, int h, enum sk_opt opt, int value)
 		return sk_tcp_class(h, sk_host_of(s)->slot[h].v6, value);
 	case SK_OPT_KEEP_ALIVE:
 		return sk_tcp_keep_alive(h, value);
+	case SK_OPT_ERRORS:
+		return sk_tcp_errors(h, sk_host_of(s)->slot[h].v6, value);
 	}
 	return -EINVAL;
 }
@@ -283,11 +311,14 @@ static const struct sk_ops sk_host_ops = {
 	.peek = sk_peek,
 	.drop = sk_drop,
 	.send = sk_send,
+	.urge = sk_urge,
+	.mark = sk_mark,
 	.room = sk_room,
 	.arm = sk_arm,
 	.shut = sk_shut,
 	.close = sk_close,
 	.udp_open = sk_udp_open,
+	.group_open = sk_group_open,
 	.ping_open = sk_ping_open,
 	.recv_dgrams = sk_recv_dgrams,
 	.send_dgrams = sk_send_dgrams,
@@ -319,7 +350,9 @@ int sk_host_open(struct sk_host *s, struct ev *ev, const struct sk_host_settings
 	s->slot = mmap(NULL, s->slot_cnt * sizeof(*s->slot), PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	s->skip_buf = mmap(NULL, SK_SKIP_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (s->slot == MAP_FAILED || s->skip_buf == MAP_FAILED)
+	s->port = mmap(NULL, SK_PORTS * sizeof(*s->port), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (s->slot == MAP_FAILED || s->port == MAP_FAILED || s->skip_buf == MAP_FAILED)
 		return err_set(e, -ENOMEM, "Out of memory for %u sockets", s->slot_cnt);
 	s->peek_off[SK_V4] = !set->no_peek_off && probe_peek_off(AF_INET);
 	s->peek_off[SK_V6] = !set->no_peek_off && probe_peek_off(AF_INET6);
@@ -351,14 +384,16 @@ int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref r
 	if (!err && af == AF_INET6)	/* explicit: net.ipv6.bindv6only may be 1 */
 		err = sk_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, !l->any);
 	if (!err)
-		err = sk_set_int(fd, SOL_SOCKET, SO_REUSEADDR, l->proto == SK_TCP);
+		err = sk_set_int(fd, SOL_SOCKET, SO_REUSEADDR, l->proto == SK_TCP);	/* UDP: sk_port.c */
 	if (!err && (s->set.freebind || l->freebind))
 		err = sk_set_int(fd, IPPROTO_IP, IP_FREEBIND, 1);
 	if (!err && l->ifname && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, l->ifname, (socklen_t)strlen(l->ifname)))
 		err = -errno;
 	if (!err) {
 		len = sk_to_sockaddr(&l->addr, af, &sa);
-		if (bind(fd, &sa.sa, len))
+		if (l->proto == SK_UDP)
+			err = sk_port_bind(s, fd, &sa, len, false);
+		else if (bind(fd, &sa.sa, len))
 			err = -errno;
 	}
 	if (!err && l->proto == SK_TCP) {
@@ -367,16 +402,25 @@ int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref r
 		if (listen(fd, SOMAXCONN))
 			err = -errno;
 	} else if (!err) {
+		sk_set_int(fd, SOL_SOCKET, SO_REUSEADDR, 0);
 		sk_udp_options(fd, af == AF_INET6);
 		err = sk_set_int(fd, af == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP,
 				 af == AF_INET6 ? IPV6_RECVPKTINFO : IP_PKTINFO, 1);
+		if (!err && l->any && af == AF_INET6)
+			err = sk_set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);	/* tells our address if it was a broadcast */
+		if (!err && l->any && s->set.multicast)
+			err = sk_set_int(fd, IPPROTO_IP, IP_MULTICAST_ALL, 1);	/* off on sockets of IPv6 */
 	}
 	if (!err) {
+		sk_port_release(s, fd);
 		s->slot[fd] = (struct sk_slot){ .ref = ref, .peek_off = SK_PEEK_UNSET, .v6 = af == AF_INET6,
 						.dgram = l->proto == SK_UDP, .port = l->addr.port };
+		if (l->proto == SK_UDP && !l->ifname && inaddr_is_unset(&l->addr.a))
+			sk_port_hold(s, fd, l->addr.port, SK_HOLD_PUBLISHED, NULL);
 		err = s->ev->ops->set(s->ev, fd, ref, EV_IN | EV_FIRST | (l->proto == SK_UDP ? EV_LEVEL : 0));
 	}
 	if (err) {
+		sk_port_release(s, fd);
 		close(fd);
 		return err;
 	}

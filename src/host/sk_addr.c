@@ -71,6 +71,7 @@ int sk_new(struct sk_host *s, const struct inaddr *to, int type, int proto)
 		close(fd);
 		return err;
 	}
+	sk_port_release(s, fd);
 	s->slot[fd] = (struct sk_slot){ .peek_off = SK_PEEK_UNSET, .v6 = v6, .dgram = type == SOCK_DGRAM };
 	return fd;
 }

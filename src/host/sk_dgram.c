@@ -8,8 +8,6 @@
 #include <time.h>
 
 #include <linux/errqueue.h>
-#include <netinet/icmp6.h>
-#include <netinet/ip_icmp.h>
 #include <netinet/udp.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,12 +26,14 @@
  * another process may keep the processor
  */
 #define SK_RCVBUF	(1 << 20)
-#define SK_TTL_USUAL	64		/* the default of kernels (RFC 1700): needs no control message, which costs a route look-up */
+/* Payload that passes every path, or is DF's least use: it goes with the kernel's default, which saves most flows a call */
+#define SK_SMALL4	512
+#define SK_SMALL6	1232
 
 /* Control messages of one datagram: PKTINFO, TTL, traffic class, segment size */
 union sk_ctrl {
 	struct cmsghdr align;
-	uint8_t buf[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int))];
+	uint8_t buf[CMSG_SPACE(sizeof(struct in_pktinfo)) + CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int))];
 };
 
 void sk_udp_options(int fd, bool v6)
@@ -48,7 +48,7 @@ void sk_udp_options(int fd, bool v6)
 	sk_set_int(fd, IPPROTO_UDP, UDP_GRO, 1);	/* Linux 5.0; without it datagrams come one by one */
 }
 
-static int open_connected(struct sk_host *h, int fd, struct ev_ref ref, const struct sk_addr *to)
+int sk_open_connected(struct sk_host *h, int fd, struct ev_ref ref, const struct sk_addr *to)
 {
 	int af = inaddr_is_v4(&to->a) ? AF_INET : AF_INET6, err;
 	union sk_sockaddr sa;
@@ -59,6 +59,22 @@ static int open_connected(struct sk_host *h, int fd, struct ev_ref ref, const st
 	h->slot[fd].ref = ref;
 	err = h->ev->ops->set(h->ev, fd, ref, EV_IN | EV_FIRST);
 	return err;
+}
+
+int sk_udp_bind(struct sk_host *h, int fd, const struct sk_addr *local, int af)
+{
+	struct sk_addr want = *local;
+	union sk_sockaddr sa;
+	socklen_t len = sk_to_sockaddr(&want, af, &sa);
+
+	/* what we know of ports is about the host's */
+	if (h->ns ? !bind(fd, &sa.sa, len) :
+	    h->port[want.port].cnt < SK_SHARE_MAX && !sk_port_bind(h, fd, &sa, len, h->set.multicast))
+		return 0;
+	/* the guest's port is another program's, or privileged, or crowded: any port is better than none (NAT-4) */
+	want.port = 0;
+	len = sk_to_sockaddr(&want, af, &sa);
+	return bind(fd, &sa.sa, len) ? -errno : 0;
 }
 
 int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, const struct sk_addr *to, struct sk_addr *ret_local)
@@ -76,20 +92,12 @@ int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, co
 		sk_udp_options(fd, af == AF_INET6);
 	if (af == AF_INET6)		/* so that the same port of IPv4 stays free */
 		sk_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-	if (inaddr_is_multicast(&to->a))	/* would be 1 */
-		sk_set_int(fd, af == AF_INET ? IPPROTO_IP : IPPROTO_IPV6, af == AF_INET ? IP_MULTICAST_TTL : IPV6_MULTICAST_HOPS,
-			   SK_TTL_USUAL);
-	len = sk_to_sockaddr(&want, af, &sa);
-	if (bind(fd, &sa.sa, len)) {
-		/* the guest's port is taken on the host, or privileged: any port is better than none (NAT-4) */
+	if (!h->ns && sk_port_hears(h, want.port, to))
 		want.port = 0;
-		len = sk_to_sockaddr(&want, af, &sa);
-		if (bind(fd, &sa.sa, len)) {
-			err = -errno;
-			goto fail;
-		}
-	}
-	err = open_connected(h, fd, ref, to);
+	err = sk_udp_bind(h, fd, &want, af);
+	if (err)
+		goto fail;
+	err = sk_open_connected(h, fd, ref, to);
 	if (err)
 		goto fail;
 	len = sizeof(sa);
@@ -98,59 +106,40 @@ int sk_udp_open(struct sk *s, struct ev_ref ref, const struct sk_addr *local, co
 		goto fail;
 	}
 	sk_from_sockaddr(&sa, ret_local);
+	if (!h->ns && local->port && ret_local->port == local->port) {
+		sk_port_hold(h, fd, local->port, SK_HOLD_PEER, to);
+		sk_set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);	/* for the next one: this one hears its peer only */
+	}
 	return fd;
 fail:
 	close(fd);
 	return err;
 }
 
-int sk_ping_open(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from)
-{
-	struct sk_host *h = sk_host_of(s);
-	bool v6 = !inaddr_is_v4(&to->a);
-	int fd = sk_new(h, &to->a, SOCK_DGRAM, v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP), err = 0;
-	struct sk_addr dst = *to;
-	union sk_sockaddr sa;
-	socklen_t len;
-
-	if (fd < 0)
-		return fd;
-	sk_set_int(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVERR : IP_RECVERR, 1);
-	sk_set_int(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVTCLASS : IP_RECVTOS, 1);
-	if (!inaddr_is_unset(from)) {
-		struct sk_addr src = { .a = *from, .scope = to->scope };
-
-		len = sk_to_sockaddr(&src, v6 ? AF_INET6 : AF_INET, &sa);
-		if (bind(fd, &sa.sa, len))
-			err = -errno;
-	}
-	dst.port = 0;			/* the kernel's identifier sits in the local port */
-	if (!err)
-		err = open_connected(h, fd, ref, &dst);
-	if (err) {
-		close(fd);
-		return err;
-	}
-	return fd;
-}
-
 static void take_ctrl(struct msghdr *m, struct sk_dgram *d, uint16_t port)
 {
 	d->seg = 0;
 	d->tos = d->ttl = 0;
+	d->to_all = false;
 	memset(&d->local, 0, sizeof(d->local));
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
 			struct in_pktinfo pi;
 
 			memcpy(&pi, CMSG_DATA(c), sizeof(pi));
+			d->to_all = memcmp(&pi.ipi_addr, &pi.ipi_spec_dst, sizeof(pi.ipi_addr));
 			d->local.a = inaddr_v4(&pi.ipi_addr);
 			d->local.port = port;
+			if (d->to_all && !inaddr_is_multicast(&d->local.a))
+				d->local.a = inaddr_v4(&pi.ipi_spec_dst);	/* a broadcast address is no source for answers */
 		} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
 			struct in6_pktinfo pi;
 
 			memcpy(&pi, CMSG_DATA(c), sizeof(pi));
+			if (d->local.port && inaddr_is_v4(&d->local.a))
+				continue;	/* a dual-stack socket tells both, IPv4's own says more */
 			d->local.a = inaddr_v6(&pi.ipi6_addr);
+			d->to_all = inaddr_is_multicast(&d->local.a);
 			d->local.port = port;
 			if (inaddr_is_linklocal(&d->local.a) && !inaddr_is_v4(&d->local.a))
 				d->local.scope = pi.ipi6_ifindex;
@@ -168,6 +157,17 @@ static void take_ctrl(struct msghdr *m, struct sk_dgram *d, uint16_t port)
 			d->seg = (uint32_t)seg < d->len ? (uint16_t)seg : 0;
 		}
 	}
+}
+
+/* A raw socket of IPv4 gives the IP header as well */
+static void strip_ip(struct sk_dgram *d)
+{
+	const uint8_t *p = d->iov[0].iov_base;
+	const uint32_t hdr = d->len ? (p[0] & 0xfu) * 4 : 0, len = BYTES_MIN(hdr, d->len);
+
+	d->iov[0].iov_base = (uint8_t *)d->iov[0].iov_base + len;
+	d->iov[0].iov_len -= len;
+	d->len -= len;
 }
 
 int sk_recv_dgrams(struct sk *s, int h, struct sk_dgram *d, int n)
@@ -198,6 +198,8 @@ int sk_recv_dgrams(struct sk *s, int h, struct sk_dgram *d, int n)
 		else
 			memset(&d[i].to_from, 0, sizeof(d[i].to_from));
 		take_ctrl(&m[i].msg_hdr, &d[i], port);
+		if (sk_host_of(s)->slot[h].ip_hdr)
+			strip_ip(&d[i]);
 	}
 	return r;
 }
@@ -219,6 +221,11 @@ static void put_int(struct msghdr *m, union sk_ctrl *ctrl, int level, int type, 
 	memcpy(put_ctrl(m, ctrl, level, type, sizeof(v)), &v, sizeof(v));
 }
 
+static bool is_run(const struct sk_dgram *d)
+{
+	return d->seg && d->seg < d->len;
+}
+
 /* V6: of the socket; a dual-stack one sends IPv4 with IPv4's own options */
 static void put_dgram(struct mmsghdr *mm, union sk_ctrl *ctrl, union sk_sockaddr *sa, const struct sk_dgram *d, bool v6)
 {
@@ -231,7 +238,7 @@ static void put_dgram(struct mmsghdr *mm, union sk_ctrl *ctrl, union sk_sockaddr
 		m->msg_namelen = sk_to_sockaddr(&d->to_from, v6 ? AF_INET6 : AF_INET, sa);
 	}
 	if (d->local.port && !v6) {
-		struct in_pktinfo pi = { 0 };
+		struct in_pktinfo pi = { .ipi_ifindex = (int)d->local.scope };
 
 		memcpy(&pi.ipi_spec_dst, d->local.a.b + 12, 4);
 		memcpy(put_ctrl(m, ctrl, IPPROTO_IP, IP_PKTINFO, sizeof(pi)), &pi, sizeof(pi));
@@ -245,11 +252,50 @@ static void put_dgram(struct mmsghdr *mm, union sk_ctrl *ctrl, union sk_sockaddr
 		put_int(m, ctrl, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TTL : IPV6_HOPLIMIT, d->ttl);
 	if (d->tos)
 		put_int(m, ctrl, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, d->tos);
-	if (d->seg && d->seg < d->len) {
+	if (is_run(d)) {
 		uint16_t seg = d->seg;
 
 		memcpy(put_ctrl(m, ctrl, IPPROTO_UDP, UDP_SEGMENT, sizeof(seg)), &seg, sizeof(seg));
 	}
+}
+
+static bool is_small(const struct sk_dgram *d, bool v4)
+{
+	return (is_run(d) ? d->seg : d->len) <= (v4 ? SK_SMALL4 : SK_SMALL6);
+}
+
+/* Whether the socket does what this datagram wants when it is too big; SWITCH_OVER: make it so (UDP-37) */
+static bool cut_fits(struct sk_host *s, int h, const struct sk_dgram *d, bool switch_over)
+{
+	struct sk_slot *slot = &s->slot[h];
+	const bool v4 = !slot->v6 || (d->to_from.port && inaddr_is_v4(&d->to_from.a));
+	const bool never = d->df == SK_DF_YES || (d->df == SK_DF_MAYBE && !slot->yields);
+	const uint8_t want = never ? SK_CUT_NEVER : SK_CUT_ALLOWED;
+	uint8_t *is = &slot->cut[v4 ? SK_V4 : SK_V6];
+
+	if (*is == want || is_small(d, v4))
+		return true;
+	if (!switch_over)
+		return false;
+	slot->yields |= d->df == SK_DF_NO;	/* who sends fragments means no other datagram strictly: no switching to and fro */
+	*is = want;			/* also if it fails: it would again */
+	if (v4)
+		sk_set_int(h, IPPROTO_IP, IP_MTU_DISCOVER, never ? IP_PMTUDISC_DO : IP_PMTUDISC_DONT);
+	else
+		sk_set_int(h, IPPROTO_IPV6, IPV6_MTU_DISCOVER, never ? IPV6_PMTUDISC_DO : IPV6_PMTUDISC_DONT);
+	return true;
+}
+
+/* The send of this one failed with errno CODE for its size, and it may go in fragments; a run has errors of its own for that */
+static bool cut_yields(struct sk_host *s, int h, const struct sk_dgram *d, int code)
+{
+	struct sk_slot *slot = &s->slot[h];
+
+	slot->big_port = d->to_from.port;
+	if (d->df != SK_DF_MAYBE || slot->yields || (code != EMSGSIZE && !(code == EINVAL && is_run(d))))
+		return false;
+	slot->yields = true;
+	return true;
 }
 
 /* A run datagram by datagram, where the kernel does not cut it: larger than the path's MTU, no UDP_SEGMENT, or a device that
@@ -297,18 +343,22 @@ int sk_send_dgrams(struct sk *s, int h, const struct sk_dgram *d, int n)
 
 	memset(ctrl, 0, sizeof(ctrl[0]) * (size_t)BYTES_MIN(n, SK_DGRAMS));
 	while (done < n) {
-		int cnt = BYTES_MIN(n - done, SK_DGRAMS), r;
+		const int max = BYTES_MIN(n - done, SK_DGRAMS);
+		int cnt = 0, r;
 
-		for (int i = 0; i < cnt; i++)
-			put_dgram(&m[i], &ctrl[i], &sa[i], &d[done + i], v6);
+		for (; cnt < max && cut_fits(sk_host_of(s), h, &d[done + cnt], !cnt); cnt++)
+			put_dgram(&m[cnt], &ctrl[cnt], &sa[cnt], &d[done + cnt], v6);
 		r = sendmmsg(h, m, (unsigned)cnt, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (r > 0) {
 			done += r;
 			again = false;
 		} else if (errno == EAGAIN) {
 			break;
-		} else if (again) {
-			if (d[done].seg && d[done].seg < d[done].len)
+		} else if (cut_yields(sk_host_of(s), h, &d[done], errno)) {
+			continue;
+		} else if (again || (errno == EMSGSIZE && !is_small(&d[done], true))) {
+			/* too big for the path is told once, by the error queue */
+			if (is_run(&d[done]))
 				send_apart(h, &d[done], v6);
 			done++;		/* this one can't be sent */
 			again = false;
@@ -353,7 +403,6 @@ int sk_recv_err(struct sk *s, int h, struct sk_err *ret, void *buf, uint32_t len
 	};
 	ssize_t r = recvmsg(h, &m, MSG_ERRQUEUE | MSG_DONTWAIT);
 
-	(void)s;
 	if (r < 0) {
 		int code = 0;
 		socklen_t cl = sizeof(code);
@@ -370,5 +419,7 @@ int sk_recv_err(struct sk *s, int h, struct sk_err *ret, void *buf, uint32_t len
 		if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) ||
 		    (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR))
 			take_err(ret, c);
+	if (ret->local && !ret->to.port)
+		ret->to.port = sk_host_of(s)->slot[h].big_port;
 	return 0;
 }

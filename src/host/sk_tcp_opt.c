@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Options that make a TCP socket of the host behave as the guest's: traffic
- * class and keep-alive. Failures change nothing for the connection's bytes.
+ * class, TTL and keep-alive. Failures change nothing for the connection's bytes.
  *
  * Linux keeps the class of one packet of an accepted connection, the last of its
  * handshake, and gives it by a getsockopt() that only looks at stored options.
@@ -26,6 +26,18 @@ int sk_tcp_class(int fd, bool v6, int tos)
 	int r = sk_set_int(fd, IPPROTO_IP, IP_TOS, tos);	/* a dual-stack socket may speak IPv4 */
 
 	return v6 ? sk_set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, tos) : r;
+}
+
+int sk_tcp_errors(int fd, bool v6, int on)
+{
+	return sk_set_int(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVERR : IP_RECVERR, on);
+}
+
+void sk_tcp_ttl(int fd, bool v6, int ttl)
+{
+	sk_set_int(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_UNICAST_HOPS : IP_TTL, ttl);
+	if (ttl < SK_TTL_PROBE)
+		sk_tcp_errors(fd, v6, 1);
 }
 
 /* The class among the stored options of the last packet */

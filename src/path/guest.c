@@ -9,8 +9,11 @@
 
 #include "base/bytes.h"
 #include "path/path.h"
+#include "proto/icmp.h"
+#include "proto/group.h"
 #include "proto/reasm.h"
 #include "wire/arp.h"
+#include "wire/group.h"
 #include "wire/icmp.h"
 #include "wire/tcp.h"
 #include "wire/udp.h"
@@ -46,6 +49,7 @@ static void take_tcp(struct path *pa, uint32_t i, const struct flow_key *addrs)
 	s->data = pa->pkt[i].l4;
 	s->next = FLOW_NONE;
 	s->tos = pa->pkt[i].ip.tos;
+	s->ttl = pa->pkt[i].ip.ttl;
 	if (wire_tcp_parse(&s->data, &s->h)) {
 		env_drop(pa->p.env, DROP_TCP_BAD);
 		return;
@@ -84,6 +88,8 @@ static void take_udp(struct path *pa, uint32_t i, const struct flow_key *addrs)
 
 		if (!fwd_guest_addr(pa->p.fwd, &key.far, &asked.guest))
 			f = flow_find(pa->p.flows, &asked);
+		if (f && !udp_is_answering(f))
+			f = NULL;	/* both of the guest's addresses ask */
 	}
 	if (f)
 		group_add(pa, f, i, f->batch_first == FLOW_NONE ? NULL : &pa->pkt[f->batch_last].next);
@@ -98,10 +104,12 @@ static void take_icmp(struct path *pa, const struct proto_pkt *pkt)
 
 	if (pkt->ip.proto == WIRE_IP_ICMP6 && type && *type >= WIRE_ICMP6_RS && *type <= WIRE_ICMP6_NA)
 		svc_nd(&pa->p, &pa->svc, pkt);
-	else if (pa->p.fwd->icmp_on)
-		ping_guest(&pa->p, pkt);
-	else
+	else if (pkt->ip.proto == WIRE_IP_ICMP6 && type && group_is_mld(*type))
+		group_mld(&pa->p, pkt);
+	else if (!pa->p.fwd->icmp_on)
 		env_drop(pa->p.env, DROP_PROTO_OFF);
+	else if (!proto_icmp_told(&pa->p, pkt))
+		ping_guest(&pa->p, pkt);
 }
 
 static void take_ip(struct path *pa, uint32_t i, bool v4)
@@ -150,8 +158,11 @@ static void take_ip(struct path *pa, uint32_t i, bool v4)
 		take_udp(pa, i, &key);
 	} else if (pkt->ip.proto == (v4 ? WIRE_IP_ICMP : WIRE_IP_ICMP6)) {
 		take_icmp(pa, pkt);
+	} else if (v4 && pkt->ip.proto == WIRE_IP_IGMP) {
+		group_igmp(&pa->p, pkt);
 	} else {
 		env_drop(e, DROP_IP_PROTO);
+		proto_icmp_no_protocol(&pa->p, pkt);
 	}
 }
 

@@ -2,7 +2,10 @@
  *
  * Events and deadlines to the protocol of their flow.
  */
+#include "base/bytes.h"
 #include "path/path.h"
+#include "proto/reasm.h"
+#include "proto/group.h"
 
 void path_host(struct path *pa, const struct ev_hit *hit)
 {
@@ -58,7 +61,12 @@ void path_tick(struct path *pa)
 	uint32_t last, i;
 
 	while ((t = twheel_pop(pa->p.env->tw, pa->p.env->now)))
-		timer_due(pa, flow_of_timer(t));
+		if (t->kind == GROUP_TIMER)
+			group_timer(&pa->p);
+		else
+			timer_due(pa, flow_of_timer(t));
+	if (pa->p.reasm)
+		proto_reasm_tick(&pa->p, pa->p.reasm);
 	last = pa->p.ready_last;	/* a timer may have ended the flow that was last */
 	/* only those that were queued before this turn: who has still more goes to the end */
 	while ((i = pa->p.ready_first) != FLOW_NONE) {
@@ -76,7 +84,11 @@ void path_tick(struct path *pa)
 
 ns_t path_next(const struct path *pa)
 {
-	return pa->p.ready_first != FLOW_NONE ? 0 : twheel_next(pa->p.env->tw);
+	const ns_t due = twheel_next(pa->p.env->tw);
+
+	if (pa->p.ready_first != FLOW_NONE)
+		return 0;
+	return pa->p.reasm ? BYTES_MIN(due, proto_reasm_next(pa->p.reasm)) : due;
 }
 
 bool path_draining(const struct path *pa)

@@ -60,24 +60,23 @@ static bool frag_send(struct env *e, const uint8_t *hdr, uint32_t hdr_len, struc
 	return proto_commit(e, &f);
 }
 
-bool proto_send(struct env *e, const struct inaddr *src, const struct inaddr *dst, uint8_t proto, uint8_t tos,
-		const struct view *l4)
+bool proto_send_path(struct env *e, const struct proto_path *way, const struct view *l4)
 {
-	struct frag g = { .src = src, .dst = dst, .proto = proto, .tos = tos };
-	const uint32_t ip_len = wire_ip_hdr_len(src);
-	const uint32_t head = ip_len + (inaddr_is_v4(src) ? 0 : FRAG_EXT_LEN);
+	struct frag g = { .src = way->src, .dst = way->dst, .proto = way->proto, .tos = way->tos };
+	const uint32_t ip_len = wire_ip_hdr_len(way->src);
+	const uint32_t head = ip_len + (inaddr_is_v4(way->src) ? 0 : FRAG_EXT_LEN);
 	uint8_t hdr[WIRE_ETH_LEN + WIRE_IP6_LEN + FRAG_EXT_LEN];
 	struct view rest = *l4;
 
-	if (ip_len + l4->len <= e->l2->mtu)
-		return frag_send(e, hdr, proto_emit_l3(e, hdr, src, dst, proto, tos, l4->len), rest);
+	if (ip_len + l4->len <= way->mtu)
+		return frag_send(e, hdr, proto_emit_l3(e, hdr, way->src, way->dst, way->proto, way->tos, l4->len), rest);
 
 	/* IPv4 counts the header in its 16 bits of length, IPv6 does not */
-	if (e->l2->mtu < head + 8 || l4->len > (inaddr_is_v4(src) ? L2_IP_MAX - ip_len : L2_IP_MAX)) {
+	if (way->mtu < head + 8 || l4->len > (inaddr_is_v4(way->src) ? L2_IP_MAX - ip_len : L2_IP_MAX)) {
 		env_drop(e, DROP_UDP_TOO_BIG);
 		return false;
 	}
-	const uint32_t step = (e->l2->mtu - head) & ~7u;
+	const uint32_t step = (way->mtu - head) & ~7u;
 
 	g.id = (uint32_t)rng_u64(e->rng);
 	for (; rest.len; g.off += g.len) {
@@ -91,4 +90,12 @@ bool proto_send(struct env *e, const struct inaddr *src, const struct inaddr *ds
 		view_skip(&rest, g.len);
 	}
 	return true;
+}
+
+bool proto_send(struct env *e, const struct inaddr *src, const struct inaddr *dst, uint8_t proto, uint8_t tos,
+		const struct view *l4)
+{
+	const struct proto_path way = { .src = src, .dst = dst, .proto = proto, .tos = tos, .mtu = e->l2->mtu };
+
+	return proto_send_path(e, &way, l4);
 }

@@ -73,6 +73,13 @@ bool proto_reserve(struct env *e, struct l2_frame *f, uint32_t total)
 	return true;
 }
 
+enum sk_df proto_df(const struct wire_ip *ip)
+{
+	if (!ip->df)
+		return SK_DF_NO;
+	return ip->ttl < SK_TTL_PROBE || (inaddr_is_v4(&ip->src) && !ip->id) ? SK_DF_YES : SK_DF_MAYBE;
+}
+
 bool proto_commit(struct env *e, const struct l2_frame *f)
 {
 	if (e->l2->ops->commit(e->l2, f, 1) < 1) {

@@ -2,9 +2,8 @@
  *
  * Reassembly of the guest's fragments. Memory is bounded: a fixed number of
  * packets, the oldest gives way. What overlaps with other bytes than it had
- * brought itself is an attack or a fault and ends the packet (RFC 5722; for
- * IPv4 alike, RFC 1858). IPv6 fragments behind other extension headers are
- * refused. Sends no time exceeded.
+ * brought itself is an attack or a fault and ends the packet, with all that is
+ * still to come of it (RFC 5722; for IPv4 alike, RFC 1858).
  *
  * Invariants: `have` counts the bytes of the units that are marked; a packet
  * is whole when have equals total. RFC 791 3.2, RFC 8200 4.5, RFC 3168 5.3.
@@ -12,6 +11,9 @@
 #include "proto/reasm.h"
 
 #include "base/bytes.h"
+#include "base/csum.h"
+#include "proto/icmp.h"
+#include "wire/udp.h"
 
 #define REASM_EXT	44		/* IPv6 fragment header */
 #define REASM_EXT_LEN	8
@@ -48,22 +50,69 @@ static bool reasm_parse4(struct view v, struct reasm_frag *ret)
 
 static bool reasm_parse6(struct view v, struct reasm_frag *ret)
 {
-	uint8_t bounce[WIRE_IP6_LEN + REASM_EXT_LEN];
-	const uint8_t *p = view_peek(&v, bounce, sizeof(bounce));
+	uint8_t bounce[REASM_EXT_LEN];
+	const uint8_t *p = view_pull(&v, bounce, sizeof(bounce));
 
-	if (!p || p[6] != REASM_EXT)
+	if (!p)
 		return false;
-	view_trim(&v, WIRE_IP6_LEN + bytes_get16(p + 4));
-	if (v.len < sizeof(bounce))
-		return false;
-	p += WIRE_IP6_LEN;
 	ret->proto = p[0];
 	ret->off = bytes_get16(p + 2) & 0xfff8;
 	ret->more = p[3] & 1;
 	ret->id = bytes_get32(p + 4);
-	view_skip(&v, sizeof(bounce));
 	ret->data = v;
 	return true;
+}
+
+/* The sender learns of it if the first fragment has come: the rest says nothing to it */
+static void reasm_time_exceeded(struct proto *p, const struct proto_reasm_entry *e)
+{
+	const bool v4 = inaddr_is_v4(&e->src);
+	const struct proto_icmp err = { .type = v4 ? WIRE_ICMP4_TIME_EXCEEDED : WIRE_ICMP6_TIME_EXCEEDED, .code = 1 };
+	uint8_t ext[REASM_EXT_LEN] = { e->proto };
+	const struct iovec iov[2] = { { ext, v4 ? 0 : sizeof(ext) }, { (void *)e->data, e->first } };
+	const uint32_t len = (uint32_t)iov[0].iov_len + e->first;
+	const struct proto_quote q = {
+		.src = e->src, .dst = e->dst, .proto = v4 ? e->proto : REASM_EXT, .ttl = e->ip.ttl, .tos = e->ip.tos,
+		.id = (uint16_t)e->id, .more = true, .l4_len = len, .l4 = view_of(v4 ? iov + 1 : iov, len),
+	};
+
+	ext[3] = 1;
+	bytes_put32(ext + 4, e->id);
+	if (inaddr_is_unicast(&e->src) && inaddr_is_unicast(&e->dst) && proto_icmp_allow(p))
+		proto_icmp_error(p, &err, &q);
+}
+
+void proto_reasm_tick(struct proto *p, struct proto_reasm *r)
+{
+	const ns_t now = p->env->now;
+
+	if (now < proto_reasm_next(r))
+		return;
+	r->next = 0;
+	for (struct proto_reasm_entry *e = r->e; e < r->e + PROTO_REASM_CNT; e++) {
+		if (!e->used || e->done)
+			continue;
+		if (e->since + PROTO_REASM_TIME > now) {
+			r->next = BYTES_MIN(proto_reasm_next(r), e->since + PROTO_REASM_TIME);
+			continue;
+		}
+		e->used = false;
+		if (e->dead)
+			continue;
+		env_drop(p->env, DROP_IP_FRAGMENT);
+		if (e->first)
+			reasm_time_exceeded(p, e);
+	}
+}
+
+/* Whether X gives way before Y */
+static bool reasm_gives_way(const struct proto_reasm_entry *x, const struct proto_reasm_entry *y)
+{
+	if (x->used != y->used)
+		return !x->used;
+	if (x->dead != y->dead)
+		return x->dead;
+	return x->since < y->since;
 }
 
 /* The packet that the fragment belongs to, a new one if need be; NULL if all memory holds whole packets of this batch */
@@ -73,30 +122,28 @@ static struct proto_reasm_entry *reasm_entry(struct proto *p, struct proto_reasm
 	struct proto_reasm_entry *e, *best = NULL;
 
 	for (e = r->e; e < r->e + PROTO_REASM_CNT; e++) {
-		if (e->used && !e->done && p->env->now - e->since > PROTO_REASM_TIME) {
-			env_drop(p->env, DROP_IP_FRAGMENT);
-			e->used = false;
-		}
 		if (e->used && !e->done && e->id == g->id && e->proto == g->proto && inaddr_eq(&e->src, &ip->src) &&
 		    inaddr_eq(&e->dst, &ip->dst))
 			return e;
 		if (e->done)
 			continue;
-		if (!best || (best->used && (!e->used || e->since < best->since)))
+		if (!best || reasm_gives_way(e, best))
 			best = e;
 	}
 	if (!best)
 		return NULL;
-	if (best->used)
+	if (best->used && !best->dead)
 		env_drop(p->env, DROP_IP_FRAGMENT);
 	best->used = true;
+	best->dead = false;
 	best->src = ip->src;
 	best->dst = ip->dst;
 	best->id = g->id;
 	best->proto = g->proto;
 	best->since = p->env->now;
 	best->ip = *ip;
-	best->have = best->total = best->top = 0;
+	best->have = best->total = best->top = best->first = 0;
+	r->next = BYTES_MIN(proto_reasm_next(r), best->since + PROTO_REASM_TIME);
 	memset(best->unit, 0, sizeof(best->unit));
 	return best;
 }
@@ -130,10 +177,27 @@ static void reasm_header(struct proto_reasm_entry *e, const struct wire_ip *ip, 
 {
 	const bool ce = (e->ip.tos & REASM_ECN) == REASM_CE || (ip->tos & REASM_ECN) == REASM_CE;
 
-	if (!g->off)
+	if (!g->off) {
 		e->ip = *ip;
+		e->first = g->data.len;
+	}
 	if (ce)
 		e->ip.tos |= REASM_CE;
+}
+
+/* A checksum of 0 is none; other protocols have theirs elsewhere, or none */
+static bool reasm_csum_good(const struct proto_reasm_entry *e)
+{
+	const bool udp = e->proto == WIRE_IP_UDP, icmp = e->proto == WIRE_IP_ICMP;
+	uint32_t sum = 0;
+
+	if (!udp && !icmp && e->proto != WIRE_IP_TCP && e->proto != WIRE_IP_ICMP6)
+		return true;
+	if (udp && e->total >= WIRE_UDP_LEN && !bytes_get16(e->data + 6))
+		return true;
+	if (!icmp)
+		sum = csum_pseudo(&e->src, &e->dst, e->proto, e->total);
+	return !csum_done(csum_add(sum, e->data, e->total));
 }
 
 bool proto_reasm_take(struct proto *p, struct proto_reasm *r, struct view ip, struct proto_pkt *pkt)
@@ -144,7 +208,11 @@ bool proto_reasm_take(struct proto *p, struct proto_reasm *r, struct view ip, st
 	struct reasm_frag g;
 	uint32_t before;
 
-	if (!(v4 ? reasm_parse4(ip, &g) : reasm_parse6(ip, &g)) || !(e = reasm_entry(p, r, &pkt->ip, &g))) {
+	if (!(v4 ? reasm_parse4(ip, &g) : reasm_parse6(pkt->l4, &g)) || !(e = reasm_entry(p, r, &pkt->ip, &g))) {
+		env_drop(p->env, DROP_IP_FRAGMENT);
+		return false;
+	}
+	if (e->dead) {
 		env_drop(p->env, DROP_IP_FRAGMENT);
 		return false;
 	}
@@ -156,8 +224,7 @@ bool proto_reasm_take(struct proto *p, struct proto_reasm *r, struct view ip, st
 	before = reasm_mark(e, g.off, g.data.len);
 	if (before) {
 		env_drop(p->env, DROP_IP_FRAGMENT);
-		if (before != (g.data.len + 7) / 8)	/* not just a copy */
-			e->used = false;
+		e->dead = before != (g.data.len + 7) / 8;	/* not just a copy */
 		return false;
 	}
 	reasm_header(e, &pkt->ip, &g);
@@ -168,6 +235,11 @@ bool proto_reasm_take(struct proto *p, struct proto_reasm *r, struct view ip, st
 		e->total = g.off + g.data.len;
 	if (!e->total || e->have != e->total)
 		return false;
+	if (!reasm_csum_good(e)) {
+		env_drop(p->env, DROP_IP_FRAGMENT);
+		e->used = false;
+		return false;
+	}
 	e->done = true;
 	e->iov = (struct iovec){ e->data, e->total };
 	pkt->ip = e->ip;

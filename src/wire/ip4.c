@@ -14,35 +14,66 @@
 
 #define FRAG_DF		0x4000
 #define FRAG_MF_OFFSET	0x3fff
+#define FRAG_OFFSET	0x1fff
 
-enum wire_ip_verdict wire_ip4_parse(struct view *v, struct wire_ip *ret)
+/* The fields that a quote has as well: header length, 0: malformed; whether it is a fragment is for the caller */
+static uint32_t ip4_head(const struct view *v, struct wire_ip *ret, uint32_t *ret_total, uint16_t *ret_frag)
 {
 	uint8_t bounce[WIRE_IP4_LEN];
 	const uint8_t *p = view_peek(v, bounce, WIRE_IP4_LEN);
-	uint32_t hdr_len, total;
-	uint16_t frag;
+	uint32_t hdr_len;
 
 	if (!p || p[0] >> 4 != 4)
-		return WIRE_IP_MALFORMED;
+		return 0;
 	hdr_len = (p[0] & 0x0fu) * 4;
-	total = bytes_get16(p + 2);
-	if (hdr_len < WIRE_IP4_LEN || total < hdr_len || total > v->len)
-		return WIRE_IP_MALFORMED;
-
-	frag = bytes_get16(p + 6);
+	*ret_total = bytes_get16(p + 2);
+	*ret_frag = bytes_get16(p + 6);
+	if (hdr_len < WIRE_IP4_LEN || *ret_total < hdr_len || hdr_len > v->len)
+		return 0;
 	ret->src = inaddr_v4(p + 12);
 	ret->dst = inaddr_v4(p + 16);
 	ret->proto = p[9];
 	ret->ttl = p[8];
 	ret->tos = p[1];
-	ret->df = frag & FRAG_DF;
+	ret->df = *ret_frag & FRAG_DF;
+	ret->id = bytes_get16(p + 4);
 	ret->label = 0;
+	return hdr_len;
+}
+
+enum wire_ip_verdict wire_ip4_parse(struct view *v, struct wire_ip *ret)
+{
+	uint32_t total = 0;
+	uint16_t frag = 0;
+	const uint32_t hdr_len = ip4_head(v, ret, &total, &frag);
+
+	if (!hdr_len || total > v->len)
+		return WIRE_IP_MALFORMED;
 	if (frag & FRAG_MF_OFFSET)
 		return WIRE_IP_FRAGMENTED;
-
 	view_trim(v, total);
 	view_skip(v, hdr_len);
 	return WIRE_IP_OK;
+}
+
+static enum wire_ip_verdict ip4_quote(struct view *v, struct wire_ip *ret)
+{
+	uint32_t total = 0;
+	uint16_t frag = 0;
+	const uint32_t hdr_len = ip4_head(v, ret, &total, &frag);
+
+	if (!hdr_len)
+		return WIRE_IP_MALFORMED;
+	if (frag & FRAG_OFFSET)
+		return WIRE_IP_FRAGMENTED;
+	view_trim(v, total);
+	view_skip(v, hdr_len);
+	return WIRE_IP_OK;
+}
+
+enum wire_ip_verdict wire_ip_quote_parse(struct view *v, bool v4, struct wire_ip *ret)
+{
+	return v4 ? ip4_quote(v, ret) : wire_ip6_quote(v, ret);
 }
 
 static void ip4_emit(uint8_t *p, const struct wire_ip *h, uint32_t payload)
@@ -50,7 +81,7 @@ static void ip4_emit(uint8_t *p, const struct wire_ip *h, uint32_t payload)
 	p[0] = 4 << 4 | WIRE_IP4_LEN / 4;
 	p[1] = h->tos;
 	bytes_put16(p + 2, (uint16_t)(WIRE_IP4_LEN + payload));
-	bytes_put16(p + 4, 0);
+	bytes_put16(p + 4, h->id);
 	bytes_put16(p + 6, h->df ? FRAG_DF : 0);
 	p[8] = h->ttl;
 	p[9] = h->proto;

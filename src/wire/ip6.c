@@ -13,6 +13,8 @@
 #include "ip_priv.h"
 
 #define CHAIN_MAX	16		/* extension headers; real ones have two or three */
+#define FRAG_OFFSET	0xfff8		/* of the fragment header; the two bits between these are reserved and ignored */
+#define FRAG_MORE	1
 
 enum ext {
 	EXT_HOP_BY_HOP = 0,
@@ -29,7 +31,8 @@ enum ext {
 	EXT_EXPERIMENT_2 = 254,
 };
 
-static enum wire_ip_verdict skip_chain(struct view *v, struct wire_ip *ret)
+/* FRAG: bits of a fragment header's offset field that must be 0 */
+static enum wire_ip_verdict skip_chain(struct view *v, struct wire_ip *ret, uint16_t frag)
 {
 	for (unsigned i = 0; i <= CHAIN_MAX; i++) {
 		uint8_t bounce[8];
@@ -61,8 +64,7 @@ static enum wire_ip_verdict skip_chain(struct view *v, struct wire_ip *ret)
 		}
 		if (len > v->len)
 			return WIRE_IP_MALFORMED;
-		/* Offset and M flag; the two reserved bits between them are ignored */
-		if (ret->proto == EXT_FRAGMENT && bytes_get16(p + 2) & 0xfff9) {
+		if (ret->proto == EXT_FRAGMENT && bytes_get16(p + 2) & frag) {
 			ret->proto = p[0];
 			return WIRE_IP_FRAGMENTED;
 		}
@@ -72,34 +74,51 @@ static enum wire_ip_verdict skip_chain(struct view *v, struct wire_ip *ret)
 	return WIRE_IP_NO_NEXT;
 }
 
-enum wire_ip_verdict wire_ip6_parse(struct view *v, struct wire_ip *ret)
+/* The fixed header is pulled; false: malformed */
+static bool ip6_head(struct view *v, struct wire_ip *ret, uint32_t *ret_payload)
 {
 	uint8_t bounce[WIRE_IP6_LEN];
 	const uint8_t *p = view_pull(v, bounce, WIRE_IP6_LEN);
-	uint32_t first, payload;
+	uint32_t first;
 
 	if (!p || p[0] >> 4 != 6)
-		return WIRE_IP_MALFORMED;
+		return false;
 	first = bytes_get32(p);
-	payload = bytes_get16(p + 4);
-	if (payload > v->len)
-		return WIRE_IP_MALFORMED;
-
+	*ret_payload = bytes_get16(p + 4);
 	ret->src = inaddr_v6(p + 8);
 	ret->dst = inaddr_v6(p + 24);
 	if (inaddr_is_v4(&ret->src) || inaddr_is_v4(&ret->dst))
-		return WIRE_IP_MALFORMED;
+		return false;
 	ret->proto = p[6];
 	ret->ttl = p[7];
 	ret->tos = (uint8_t)(first >> 20);
 	ret->df = true;
+	ret->id = 0;
 	ret->label = first & 0xfffff;
+	return true;
+}
 
+enum wire_ip_verdict wire_ip6_parse(struct view *v, struct wire_ip *ret)
+{
+	uint32_t payload = 0;
+
+	if (!ip6_head(v, ret, &payload) || payload > v->len)
+		return WIRE_IP_MALFORMED;
 	/* A jumbogram says 0 here, and then its hop-by-hop header doesn't fit: malformed */
 	view_trim(v, payload);
 	if (ret->proto == WIRE_IP_TCP || ret->proto == WIRE_IP_UDP)
 		return WIRE_IP_OK;
-	return skip_chain(v, ret);
+	return skip_chain(v, ret, FRAG_OFFSET | FRAG_MORE);
+}
+
+enum wire_ip_verdict wire_ip6_quote(struct view *v, struct wire_ip *ret)
+{
+	uint32_t payload = 0;
+
+	if (!ip6_head(v, ret, &payload))
+		return WIRE_IP_MALFORMED;
+	view_trim(v, payload);
+	return skip_chain(v, ret, FRAG_OFFSET);
 }
 
 void wire_ip6_emit(uint8_t *p, const struct wire_ip *h, uint32_t payload)

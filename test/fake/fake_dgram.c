@@ -51,6 +51,19 @@ static int fake_dg_udp_open(struct sk *sk, struct ev_ref ref, const struct sk_ad
 	return h;
 }
 
+static int fake_dg_group_open(struct sk *sk, struct ev_ref ref, enum sk_group what, const struct sk_addr *local,
+			      const struct sk_addr *group)
+{
+	struct fake_dg *s = (struct fake_dg *)sk;
+	struct fake_dg_open o = { .ref = ref, .to = *group, .group = true, .what = what };
+
+	if (what == SK_GROUP_SEND)
+		o.local = *local;
+	else if (what == SK_GROUP_RECV && s->published == group->port)
+		return -EALREADY;
+	return fake_dg_open(s, o);
+}
+
 static int fake_dg_ping_open(struct sk *sk, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from)
 {
 	struct fake_dg_open o = { .ref = ref, .to = *to, .ping = true };
@@ -156,6 +169,7 @@ static const struct sk_ops fake_dg_ops = {
 	.result = fake_dg_result,
 	.close = fake_dg_close,
 	.udp_open = fake_dg_udp_open,
+	.group_open = fake_dg_group_open,
 	.ping_open = fake_dg_ping_open,
 	.recv_dgrams = fake_dg_recv,
 	.send_dgrams = fake_dg_send,

@@ -16,6 +16,8 @@ struct fake_dg_open {
 	struct ev_ref ref;
 	struct sk_addr local, to;
 	bool ping, closed;
+	bool group;			/* by group_open(), for `what` */
+	enum sk_group what;
 };
 
 struct fake_dg_msg {			/* sent, received or in error */
@@ -36,6 +38,7 @@ struct fake_dg {
 	uint32_t send_calls, recv_calls;
 	uint32_t max_open;		/* handles open at a time, then -EMFILE; 0: no limit */
 	int fail_open;			/* negative errno of the next opens, 0: success */
+	uint16_t published;		/* a port for which group_open() says -EALREADY */
 	int fail_send;			/* returned by the next `fail_sends` calls */
 	uint32_t fail_sends;
 	int fail_recv;			/* returned by the next `fail_recvs` calls */

@@ -44,12 +44,12 @@ static int fake_sk_new(struct fake_sk *k)
 		return -EMFILE;
 	s = &k->s[k->cnt];
 	*s = (struct fake_sk_sock){ .open = true, .keep_alive = -1, .peer_tos = k->peer_tos, .result = -EINPROGRESS, .take = k->take, .room = k->room,
-				    .peek_max = FAKE_SK_ANY };
+				    .peek_max = FAKE_SK_ANY, .mark = FAKE_SK_ANY };
 	return k->cnt++;
 }
 
 static int fake_sk_connect(struct sk *sk, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from,
-			   uint8_t tos)
+			   uint8_t tos, uint8_t ttl)
 {
 	struct fake_sk *k = (struct fake_sk *)sk;
 	int open = 0, h;
@@ -66,6 +66,8 @@ static int fake_sk_connect(struct sk *sk, struct ev_ref ref, const struct sk_add
 	k->s[h].to = *to;
 	k->s[h].from = *from;
 	k->s[h].tos = tos;
+	k->s[h].ttl = ttl;
+	k->s[h].errors = ttl && ttl < SK_TTL_PROBE;
 	k->s[h].watched = true;
 	return h;
 }
@@ -98,6 +100,9 @@ static int fake_sk_set(struct sk *sk, int h, enum sk_opt opt, int value)
 		break;
 	case SK_OPT_KEEP_ALIVE:
 		s->keep_alive = value;
+		break;
+	case SK_OPT_ERRORS:
+		s->errors = value;
 		break;
 	}
 	return 0;
@@ -132,10 +137,14 @@ static int fake_sk_peek(struct sk *sk, int h, uint32_t skip, const struct iovec 
 			l = (uint32_t)iov[i].iov_len;
 		if (l > s->peek_max - n)
 			l = s->peek_max - n;
+		if (at < s->mark && l > s->mark - at)
+			l = s->mark - at;
 		if (l)
 			memcpy(iov[i].iov_base, s->rx.p + at, l);
 		at += l;
 		n += l;
+		if (at == s->mark && n)
+			break;
 	}
 	if (n)
 		return (int)n;
@@ -155,6 +164,8 @@ static int fake_sk_drop(struct sk *sk, int h, uint32_t len)
 		return -EAGAIN;
 	}
 	s->head += len;
+	if (s->head > s->mark)
+		s->mark = FAKE_SK_ANY;
 	return 0;
 }
 
@@ -229,6 +240,34 @@ static int fake_sk_send(struct sk *sk, int h, const struct iovec *iov, int cnt)
 	return -EINPROGRESS;
 }
 
+static int fake_sk_urge(struct sk *sk, int h, uint8_t byte)
+{
+	struct fake_sk_sock *s = fake_sk_of(sk, h);
+	const struct iovec iov = { &byte, 1 };
+	int r;
+
+	s->sends++;
+	if (s->shuts)
+		fake_sk_die("urgent data after shut", h);
+	if (s->pending)
+		fake_sk_die("urgent data while a send is under way", h);
+	r = fake_sk_finish(s, &iov, 1);
+	if (r == 1) {
+		s->urged++;
+		s->urged_at = s->tx.len - 1;
+	}
+	return r;
+}
+
+static enum sk_mark fake_sk_mark(struct sk *sk, int h)
+{
+	const struct fake_sk_sock *s = fake_sk_of(sk, h);
+
+	if (s->mark == FAKE_SK_ANY)
+		return SK_MARK_NONE;
+	return s->head == s->mark ? SK_MARK_HERE : SK_MARK_AHEAD;
+}
+
 static int fake_sk_room(struct sk *sk, int h, struct sk_room *ret)
 {
 	struct fake_sk_sock *s = fake_sk_of(sk, h);
@@ -269,6 +308,13 @@ static int fake_sk_udp_open(struct sk *sk, struct ev_ref ref, const struct sk_ad
 	return -EMFILE;
 }
 
+static int fake_sk_group_open(struct sk *sk, struct ev_ref ref, enum sk_group what, const struct sk_addr *local,
+			      const struct sk_addr *group)
+{
+	(void)sk, (void)ref, (void)what, (void)local, (void)group;
+	return -EMFILE;
+}
+
 static int fake_sk_ping_open(struct sk *sk, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from)
 {
 	(void)sk, (void)ref, (void)to, (void)from;
@@ -279,6 +325,18 @@ static int fake_sk_guest_has(struct sk *sk, bool tcp, const struct sk_addr *loca
 {
 	(void)tcp, (void)local, (void)remote;
 	return ((struct fake_sk *)sk)->guest_has;
+}
+
+static int fake_sk_recv_err(struct sk *sk, int h, struct sk_err *ret, void *buf, uint32_t len)
+{
+	struct fake_sk_sock *s = fake_sk_of(sk, h);
+
+	(void)buf, (void)len;
+	if (!s->errors || !s->router.code)
+		return -EAGAIN;
+	*ret = s->router;
+	s->router.code = 0;
+	return 0;
 }
 
 static const struct sk_ops fake_sk_ops = {
@@ -292,13 +350,17 @@ static const struct sk_ops fake_sk_ops = {
 	.peek = fake_sk_peek,
 	.drop = fake_sk_drop,
 	.send = fake_sk_send,
+	.urge = fake_sk_urge,
+	.mark = fake_sk_mark,
 	.room = fake_sk_room,
 	.arm = fake_sk_arm,
 	.shut = fake_sk_shut,
 	.close = fake_sk_close,
 	.udp_open = fake_sk_udp_open,
+	.group_open = fake_sk_group_open,
 	.ping_open = fake_sk_ping_open,
 	.guest_has = fake_sk_guest_has,
+	.recv_err = fake_sk_recv_err,
 };
 
 void fake_sk_init(struct fake_sk *k, bool deferred)

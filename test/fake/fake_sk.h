@@ -26,6 +26,9 @@ struct fake_sk_sock {
 	struct sk_addr to;
 	struct inaddr from;
 	uint8_t tos, peer_tos;		/* traffic class of what it sends; what peer_class() tells */
+	uint8_t ttl;
+	bool errors;			/* a router's errors are kept */
+	struct sk_err router;		/* what recv_err() then tells, once; code 0: nothing */
 	int keep_alive;			/* seconds as set; -1: off */
 	uint32_t sets;
 	int result;			/* of connect: what result() returns */
@@ -41,6 +44,8 @@ struct fake_sk_sock {
 	uint32_t take_once;		/* not 0: the next send takes this much at most, later ones do not care */
 	uint32_t sndbuf;		/* not 0: a send buffer of this size, and room() by what is in it, cautiously */
 	uint32_t drained;		/* bytes of tx that the peer has */
+	uint32_t urged, urged_at;	/* urgent bytes of tx, and the place of the last */
+	uint32_t mark;			/* place in rx of the peer's urgent byte, FAKE_SK_ANY: none */
 	int send_err;			/* negative errno for the next sends; 0: none */
 	struct sk_room room;		/* what room() tells */
 	int room_err;

@@ -83,7 +83,7 @@ static void begin(struct fuzz *z, void *mem)
 	flow_tab_init(&z->flows, mem, FLOWS, &key);
 	z->fwd.f[FWD_V4] = (struct fwd_family_set){ .on = true, .guest = addr("192.0.2.10"), .dns_match = addr("169.254.1.1") };
 	z->fwd.f[FWD_V6] = (struct fwd_family_set){ .on = true, .guest = addr("2001:db8::10"), .dns_match = addr("fd99::53") };
-	z->udp = (struct udp_settings){ 30 * NS_S, 120 * NS_S };
+	z->udp = (struct udp_settings){ .timeout_oneway = 30 * NS_S, .timeout_stream = 120 * NS_S };
 	z->p = (struct proto){ .env = &z->env, .flows = &z->flows, .fwd = &z->fwd, .udp = &z->udp, .ready_first = FLOW_NONE,
 			       .ready_last = FLOW_NONE, .scratch = malloc(PROTO_SCRATCH_LEN) };
 	list_set(z, 3);

@@ -64,8 +64,17 @@ static void do_icmp(struct digest *d, struct view *v, const struct wire_ip *ip)
 		add(d, sol.lladdr.b, sizeof(sol.lladdr.b));
 		add_num(d, sol.has_lladdr);
 	}
-	if (!wire_icmp_parse(v, &h))
+	if (!wire_icmp_parse(v, &h)) {
+		struct view quote = *v;
+		struct wire_ip in;
+
 		add_num(d, (uint64_t)h.type << 40 | (uint64_t)h.code << 32 | (uint64_t)h.id << 16 | h.seq);
+		if (wire_ip_quote_parse(&quote, ip->proto == WIRE_IP_ICMP, &in) == WIRE_IP_OK) {
+			add(d, in.dst.b, sizeof(in.dst.b));
+			add_num(d, in.proto);
+			add_view(d, &quote);
+		}
+	}
 }
 
 static void do_ip(struct digest *d, struct view *v, enum wire_ip_verdict verdict, const struct wire_ip *ip)

@@ -95,6 +95,8 @@ static void check_frame(struct fuzz *z, const struct world_seg *s)
 		if ((seqno_le(s->h.sack[i].from, s->h.ack) && (i || seqno_gt(s->h.sack[i].to, s->h.ack))) || seqno_ge(s->h.sack[i].from, s->h.sack[i].to) ||
 		    seqno_gt(s->h.sack[i].to, t->rcv_edge))
 			fault("an impossible SACK block");
+	if (s->h.flags & WIRE_TCP_URG ? s->h.urg != 1 || s->len != 1 : s->h.urg)
+		fault("an urgent pointer that is not that of its one byte");
 	edge = s->h.ack + ((uint32_t)s->h.wnd << t->ws_ours);
 	if (s->h.wnd) {			/* to nothing it may shrink: the kernel refused something */
 		if (c->edge_known && seqno_lt(edge, c->edge))
@@ -181,6 +183,8 @@ static void put_segment(struct fuzz *z, bool spoil)
 	s.h.wnd = (uint16_t)near(in, 1000);
 	len = take8(in);
 	s.len = len < 128 ? len : (len - 128) * 500;
+	if (s.h.flags & WIRE_TCP_URG)
+		s.h.urg = (uint16_t)near(in, s.len);
 	if (s.h.flags & WIRE_TCP_SYN) {
 		s.h.has_mss = how & 1;
 		s.h.mss = (uint16_t)take16(in);
@@ -265,6 +269,10 @@ static void socket_does(struct fuzz *z)
 		return;
 	case 8:
 		mask = take8(in) & ~EV_SENT;	/* a completion nobody asked for is the engine's fault, not the guest's */
+		if (k && mask & EV_FIRST) {
+			k->mark = k->head + take16(in) % (k->rx.len - k->head + 1);
+			mask |= EV_PRI;
+		}
 		break;
 	}
 	if (f)

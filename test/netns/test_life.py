@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import time
@@ -13,6 +14,7 @@ import pytest
 import lab as L
 from nsnet import hello, until
 
+SO_RCVBUFFORCE = 33
 MODE = pytest.mark.parametrize("mode", L.MODES)
 CONF = ["--config-net", "-t", "none", "-u", "none", "-T", "none", "-U", "none"]
 pytestmark = pytest.mark.xdist_group("life")
@@ -75,6 +77,31 @@ def test_ready_before_command(lab):
             r = lab.invoke(*CONF, "--", "sh", "-c", f"ip addr; ip -6 route; curl -sS -m3 telnet://[{L.PEER[6]}]:{p}")
         assert "tentative" not in r.stdout and f"hello {L.HST[6]}" in r.stdout, r.stdout + r.stderr
         assert "state DOWN" not in r.stdout
+
+
+def proc_state(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        return f.read().rsplit(")", 1)[1].split()[0]
+
+
+@pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
+def test_last_words(lab, fam):
+    """What a command sent before its end goes out, however busy the program is: here it sees all of it and the end at once."""
+    p = L.port()
+    far = lab.peer.udp(L.PEER[fam], p)
+    far.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20)
+    with far, lab.start() as i, i.ct.udp(to=(L.PEER[fam], p)) as app:
+        app.send(b"here")
+        assert far.recv(10) == b"here"
+        i.signal(signal.SIGSTOP)
+        until("stopped", lambda: proc_state(i.pid) == "T")
+        for n in range(400):
+            app.send(b"%d" % n)
+        i.hold.end()
+        until("the end of the command", lambda: proc_state(i.hold.pid) == "Z")
+        i.signal(signal.SIGCONT)
+        assert i.gone(5) == 0
+        assert [far.recv(10) for _ in range(400)] == [b"%d" % n for n in range(400)]
 
 
 # -- a daemon

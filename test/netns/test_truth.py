@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The container's applications hear what the network says: why a connect failed, who is still there, which class."""
 import errno
+import fcntl
 import os
+import select
 import socket
 import struct
 import time
@@ -9,9 +11,10 @@ import time
 import pytest
 
 import lab as L
-from nsnet import echo, until
+from nsnet import Task, echo, until
 from test_limits import cpu_seconds
 
+SIOCATMARK = 0x8905
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
 NET = {4: "198.51.100.%d", 6: "2001:db8:2::%x"}  # behind the peer
 SILENT = {4: "10.77.0.99", 6: "fd77::99"}  # on the link, but nobody is there
@@ -305,3 +308,57 @@ def test_small_writes_wait_for_nothing(lab, fam):
                         got += s.recv(3)
                     assert got == b"abc"
                 assert time.monotonic() - began < 1.5, "a delayed ACK of 40 ms in each round would take 2 s"
+
+
+def exactly(sock, size):
+    got = b""
+    while len(got) < size:
+        more = sock.recv(size - len(got))
+        assert more, f"the end after {got}"
+        got += more
+    return got
+
+
+def at_mark(sock):
+    buf = bytearray(4)
+    fcntl.ioctl(sock, SIOCATMARK, buf)
+    return any(buf)
+
+
+def until_mark(sock):
+    """What stands before the mark; a read of what is there never crosses it."""
+    p = select.poll()
+    p.register(sock, select.POLLIN | select.POLLPRI)
+    got = b""
+    while True:
+        assert p.poll(5000), f"no urgent data after {got[-20:]}"
+        if at_mark(sock):
+            return got
+        got += sock.recv(65536)
+
+
+@FAM
+@pytest.mark.parametrize("way", ["out", "in"])
+def test_urgent(lab, fam, way):
+    """The mark of MSG_OOB passes, at its place among the bytes, and the receiver chooses how to read it."""
+    p = L.port()
+    with lab.start("-t", str(p)) as i:
+        src_ns, srv_ns, addr = (i.ct, lab.peer, L.PEER[fam]) if way == "out" else (lab.peer, i.ct, L.HST[fam])
+        with srv_ns.listen(addr if way == "out" else L.ANY[fam], p) as srv, src_ns.connect(addr, p) as src:
+            dst, _ = srv.accept()
+            with dst:
+                dst.settimeout(10)
+                src.sendall(b"before")
+                src.send(b"urgent!", socket.MSG_OOB)
+                src.sendall(b"after")
+                assert until_mark(dst) == b"beforeurgent"
+                assert dst.recv(1, socket.MSG_OOB) == b"!"
+                assert exactly(dst, 5) == b"after"
+                dst.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
+                for size in (1, 5, 200000):  # more than a frame before it
+                    task = Task(lambda size=size: (src.sendall(b"x" * size), src.send(b"Y", socket.MSG_OOB), src.sendall(b"z" * 9)))
+                    assert until_mark(dst) == b"x" * size
+                    assert exactly(dst, 10) == b"Y" + b"z" * 9
+                    task.result()
+                src.sendall(b"no more")
+                assert exactly(dst, 7) == b"no more" and not at_mark(dst)

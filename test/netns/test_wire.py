@@ -799,6 +799,33 @@ def test_peer_resets_after_data(net):
     assert s.flags & RST and s.seq == c.rcv, s
 
 
+def test_silent_guest(own_lab):
+    """A guest that says nothing is probed on the schedule of the host's kernel (TCP-80): one that was restarted answers RST,
+    one that has gone is given up. Either way the peer learns it.
+    """
+    lab = own_lab
+    for name in ("time", "intvl"):
+        lab.hst.sysctl(f"net.ipv4.tcp_keepalive_{name}", 1)
+    lab.hst.sysctl("net.ipv4.tcp_keepalive_probes", 2)
+    wire = Wire(lab, lab.start(mode="pid", mtu=MTU))
+    nets = [Net(lab, wire, fam, 0) for fam in (4, 6)]
+    for forgot in (True, False):
+        conns = [n.dial() for n in nets]
+        for (c, sock), n in zip(conns, nets):
+            c.rx(flags=ACK, seq=c.rcv - 1)
+            if forgot:
+                c.tx(RST)
+                n.reset_at_peer(sock)
+        for (c, sock), n in zip(conns, nets):
+            if not forgot:
+                c.rx(flags=ACK, seq=c.rcv - 1)
+                c.rx(flags=RST | ACK, seq=c.rcv)
+                n.reset_at_peer(sock)
+    for n in nets:
+        n.close()
+    wire.close()
+
+
 # -- urgent data
 
 @pytest.mark.parametrize("waiting", [pytest.param(False, id="flowing"), pytest.param(True, id="waiting")])

@@ -157,6 +157,8 @@ static void cmd_guest(struct scn *s)
 			g.len = scn_num(s, scn_next(s));
 		else if (!strcmp(what, "tos"))
 			g.tos = (uint8_t)scn_num(s, scn_next(s));
+		else if (!strcmp(what, "urg"))
+			g.h.urg = (uint16_t)scn_num(s, scn_next(s));
 		else if (!strcmp(what, "port"))
 			far_port = (uint16_t)scn_num(s, scn_next(s));
 		else
@@ -355,6 +357,8 @@ static void cmd_expect(struct scn *s)
 			scn_want(s, &f, what, f.len, text);
 		else if (!strcmp(what, "tos"))
 			scn_want(s, &f, what, f.tos, text);
+		else if (!strcmp(what, "urg"))
+			scn_want(s, &f, what, f.h.urg, text);
 		else if (!strcmp(what, "gso"))
 			scn_want(s, &f, what, f.gso_size, text);
 		else if (!strcmp(what, "mss"))
@@ -494,13 +498,19 @@ static void cmd_drop(struct scn *s)
 	scn_fail(s, "no reason to drop is called '%s'", text);
 }
 
-/* idle: no timer is armed, nothing waits for its turn */
+/* idle: nothing waits for its turn, no timer is armed but that of the probe of a silent guest, two hours after its last word */
 static void cmd_idle(struct scn *s)
 {
 	world_advance(&s->w, 3600 * NS_S);	/* a timer that was left behind fires once, for nothing */
 	scn_quiet(s);
-	if (path_next(&s->w.path) != NS_NEVER)
-		scn_fail(s, "something is armed, though nothing is to come");
+	for (uint32_t i = 0; i < s->w.flows.fresh; i++) {
+		const struct twheel_timer *t = &s->w.flows.tab[i].timer;
+
+		if (twheel_armed(t) && (ns_t)t->due_tick * TWHEEL_TICK < s->w.env.now + 1800 * NS_S)
+			scn_fail(s, "something is armed, though nothing is to come");
+	}
+	if (!s->w.flows.cnt && path_next(&s->w.path) != NS_NEVER)
+		scn_fail(s, "something is armed for no flow");
 	if (!s->w.flows.cnt && s->w.pool.used)
 		scn_fail(s, "%u blocks of the pool are kept for no flow", s->w.pool.used);
 }
@@ -541,6 +551,12 @@ static void cmd_off(struct scn *s)
 	s->w.fwd.tcp_on = false;
 }
 
+/* patience N: a guest is silent after so many seconds */
+static void cmd_patience(struct scn *s)
+{
+	s->w.tcp.keep_time = scn_num(s, scn_next(s)) * NS_S;
+}
+
 static void cmd_end_all(struct scn *s)
 {
 	scn_quiet(s);
@@ -557,7 +573,7 @@ void scn_run(struct scn *s)
 		{ "ignore", cmd_ignore }, { "conn", cmd_conn }, { "isn", cmd_isn }, { "again", cmd_again }, { "link", cmd_link },
 		{ "flows", cmd_flows }, { "drop", cmd_drop }, { "idle", cmd_idle }, { "table", cmd_table }, { "tcpoff", cmd_off },
 		{ "endall", cmd_end_all }, { "half-open", cmd_half_open }, { "icmp", scn_icmp }, { "norouter", scn_norouter },
-		{ "endall", cmd_end_all }, { "pool", cmd_pool }, { "also", cmd_also },
+		{ "patience", cmd_patience }, { "pool", cmd_pool }, { "also", cmd_also },
 	};
 	const char *name = scn_next(s);
 

@@ -153,6 +153,12 @@ static void sk_first_room(struct scn *s)
 	}
 }
 
+/* queued N: what the peer has not acknowledged */
+static void sk_queued(struct scn *s)
+{
+	scn_sock(s)->room.queued = scn_num(s, scn_next(s));
+}
+
 static void sk_out(struct scn *s)
 {
 	scn_event(s, EV_OUT);
@@ -162,6 +168,12 @@ static void sk_out(struct scn *s)
 static void sk_urgent(struct scn *s)
 {
 	scn_event(s, EV_IN | EV_PRI);
+}
+
+/* mark N: the byte N of what the peer sends is urgent */
+static void sk_mark(struct scn *s)
+{
+	scn_sock(s)->mark = scn_num(s, scn_next(s)) - 1;
 }
 
 static void sk_hup(struct scn *s)
@@ -251,6 +263,10 @@ static void sk_count(struct scn *s)
 		got = k->head;
 	else if (!strcmp(what, "shuts"))
 		got = k->shuts;
+	else if (!strcmp(what, "urged"))
+		got = k->urged;
+	else if (!strcmp(what, "urged-at"))
+		got = k->urged_at + 1;
 	else if (!strcmp(what, "sets"))
 		got = k->sets;
 	else if (!strcmp(what, "class"))
@@ -274,7 +290,7 @@ void scn_socket(struct scn *s)
 		{ "out", sk_out }, { "hup", sk_hup }, { "err-event", sk_err_event }, { "stale", sk_stale }, { "late", sk_late },
 		{ "no-connect", sk_no_connect }, { "send-error", sk_send_err }, { "forget", sk_forget }, { "sent", sk_sent },
 		{ "is", sk_is }, { "count", sk_count }, { "peek-max", sk_peek_max }, { "urgent", sk_urgent },
-		{ "peer-class", sk_peer_class },
+		{ "peer-class", sk_peer_class }, { "queued", sk_queued }, { "mark", sk_mark },
 	};
 	const char *name = scn_next(s);
 

@@ -100,7 +100,7 @@ static inline void world_init(struct world *w, bool v6, bool deferred, ns_t now,
 	w->fwd.f[FWD_V6] = (struct fwd_family_set){ .on = true, .prefix_len = 64, .guest = world_addr("2001:db8::2"),
 						   .seen = world_addr("2001:db8::2"), .gateway = world_addr("fe80::1"),
 						   .ours = world_addr("fe80::1") };
-	w->tcp = (struct tcp_settings){ 6, 4, 5, 120 * NS_S };	/* the kernel's defaults */
+	w->tcp = (struct tcp_settings){ 6, 4, 5, 120 * NS_S, 7200 * NS_S, 75 * NS_S, 9 };	/* the kernel's defaults */
 	path_init(&w->path, &w->env, &w->flows, &w->fwd, &svc);
 	w->path.p.tcp = &w->tcp;
 	w->path.p.half_open = w->half_open;

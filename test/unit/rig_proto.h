@@ -86,7 +86,9 @@ static inline int rig_setup(void **state)
 	rig_family(&r->fwd.f[FWD_V6], "2001:db8::10", "fe80::1", "fe80::1", 64);
 	r->fwd.f[FWD_V6].seen_ll = rig_addr("fe80::10");
 	r->fwd.f[FWD_V6].scope = 3;
-	r->udp = (struct udp_settings){ 30 * NS_S, 120 * NS_S };
+	r->fwd.f[FWD_V4].group_scope = r->fwd.f[FWD_V6].group_scope = 3;
+	r->fwd.f[FWD_V4].same_net = r->fwd.f[FWD_V6].same_net = true;
+	r->udp = (struct udp_settings){ .timeout_oneway = 30 * NS_S, .timeout_stream = 120 * NS_S };
 	r->p = (struct proto){
 		.env = &r->env, .flows = &r->flows, .fwd = &r->fwd, .udp = &r->udp,
 		.scratch = malloc(PROTO_SCRATCH_LEN), .ready_first = FLOW_NONE, .ready_last = FLOW_NONE,

@@ -69,7 +69,7 @@ static inline int rig_setup(void **state)
 	r->mem = calloc(1, flow_tab_size(4));
 	flow_tab_init(&r->flows, r->mem, 4, &key);
 	r->fwd.tcp_on = r->fwd.f[FWD_V4].on = r->fwd.f[FWD_V6].on = true;
-	r->tcp = (struct tcp_settings){ 6, 4, 5, 120 * NS_S };
+	r->tcp = (struct tcp_settings){ 6, 4, 5, 120 * NS_S, 7200 * NS_S, 75 * NS_S, 9 };
 	r->p = (struct proto){ .tcp = &r->tcp, .half_open = r->half_open, .env = &r->env, .flows = &r->flows, .fwd = &r->fwd, .ready_first = FLOW_NONE,
 			       .ready_last = FLOW_NONE };
 	r->key = (struct flow_key){

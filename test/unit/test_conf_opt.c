@@ -182,6 +182,7 @@ static void test_flags(void **state)
 		{ "--host-lo-to-ns-lo", offsetof(struct conf, host_lo_to_ns_lo) },
 		{ "--no-splice", offsetof(struct conf, no_splice) },
 		{ "--splice-only", offsetof(struct conf, splice_only) },
+		{ "--multicast", offsetof(struct conf, multicast) },
 		{ "--no-tap-tso", offsetof(struct conf, no_tap_tso) },
 		{ "--no-tap-uso", offsetof(struct conf, no_tap_uso) },
 		{ "--no-tap-csum", offsetof(struct conf, no_tap_csum) },

@@ -53,7 +53,7 @@ static void test_each_working_option_is_shown(void **state)
 		"map-guest-addr", "host-own-addr", "dns", "dns-forward", "dns-host", "search", "no-tcp", "no-udp",
 		"no-icmp", "no-ndp",
 		"no-ra", "no-dhcp", "no-dhcpv6", "tcp-ports", "udp-ports", "tcp-ns", "udp-ns", "freebind",
-		"host-lo-to-ns-lo", "no-splice", "splice-only",
+		"host-lo-to-ns-lo", "no-splice", "splice-only", "multicast",
 	};
 	const char *help = capture(conf_usage_print, CONF_MODE_PASTA), *p;
 	unsigned i, options = 0;

@@ -39,6 +39,73 @@ static uint32_t frame_of(uint8_t *p, uint16_t port, uint8_t flags, uint32_t seq,
 	return world_frame(&w, p, &s);
 }
 
+/* L2-21: said, in the target's name, with the packet quoted */
+static void test_no_protocol(void **state)
+{
+	uint8_t p[200];
+	const uint32_t len = frame_of(p, 40000, WIRE_TCP_SYN, 1, 0), ip_len = w.v6 ? 40 : 20;
+	const uint8_t *ip;
+
+	(void)state;
+	p[w.v6 ? 20 : 23] = 132;
+	world_batch_raw(&w, p, len);
+	world_deliver(&w);
+	assert_int_equal(w.drops.cnt[DROP_IP_PROTO], 1);
+	assert_int_equal(w.l2.cnt, 1);
+	ip = w.l2.frames[0].buf + WIRE_ETH_LEN;
+	assert_memory_equal(ip + (w.v6 ? 8 : 12), p + WIRE_ETH_LEN + (w.v6 ? 24 : 16), w.v6 ? 16 : 4);
+	assert_int_equal(ip[ip_len], w.v6 ? 4 : 3);
+	assert_int_equal(ip[ip_len + 1], w.v6 ? 1 : 2);
+	assert_int_equal(ip[ip_len + 7], w.v6 ? 6 : 0);
+	assert_int_equal(ip[ip_len + 8 + (w.v6 ? 6 : 9)], 132);
+	assert_memory_equal(ip + ip_len + 8 + ip_len, p + WIRE_ETH_LEN + ip_len, WIRE_TCP_LEN);
+	p[WIRE_ETH_LEN + (w.v6 ? 24 : 16)] = w.v6 ? 0xff : 224;
+	world_batch_raw(&w, p, len);
+	world_deliver(&w);
+	assert_int_equal(w.drops.cnt[DROP_IP_PROTO], 2);
+	assert_int_equal(w.l2.cnt, 1);
+}
+
+/* An ICMP error of the guest reaches the flow that it quotes; one about nothing of ours is counted, and no ping */
+static void test_icmp_error(void **state)
+{
+	struct flow_key key = world_key(&w, 40000, 80);
+	const uint32_t ip_len = w.v6 ? 40 : 20, len = WIRE_ETH_LEN + ip_len + 8 + ip_len + 8;
+	const struct wire_ip ip = { .src = key.guest, .dst = key.far, .proto = w.v6 ? WIRE_IP_ICMP6 : WIRE_IP_ICMP, .ttl = 64 };
+	const struct wire_ip in = { .src = key.far, .dst = key.guest, .proto = WIRE_IP_TCP, .ttl = 64 };
+	const int h = fake_sk_accepted(&w.sk);
+	const struct tcp_incoming from = { .peer = { .a = key.far, .port = 80 }, .target = key.guest, .port = 40000 };
+	uint8_t p[200], *l4 = p + WIRE_ETH_LEN + ip_len;
+
+	(void)state;
+	w.fwd.icmp_on = true;
+	assert_int_equal(tcp_accepted(&w.path.p, h, &from), 0);
+	frame_of(p, 40000, 0, 0, 0);
+	memset(l4, 0, len - WIRE_ETH_LEN - ip_len);
+	wire_ip_emit(p + WIRE_ETH_LEN, &ip, 8 + ip_len + 8);
+	l4[0] = w.v6 ? 1 : 3;
+	l4[1] = w.v6 ? 4 : 3;
+	wire_ip_emit(l4 + 8, &in, 20);
+	bytes_put16(l4 + 8 + ip_len, 81);
+	bytes_put16(l4 + 8 + ip_len + 2, 40000);
+	memcpy(l4 + 8 + ip_len + 4, w.l2.frames[w.l2.cnt - 1].buf + WIRE_ETH_LEN + ip_len + 4, 4);
+	world_batch_raw(&w, p, len);
+	world_deliver(&w);
+	assert_int_equal(w.drops.cnt[DROP_ICMP_QUOTE], 1);
+	assert_int_equal(w.drops.cnt[DROP_ICMP_TYPE], 0);
+	assert_true(w.sk.s[h].open);
+	bytes_put16(l4 + 8 + ip_len, 80);
+	w.fwd.icmp_on = false;
+	world_batch_raw(&w, p, len);
+	world_deliver(&w);
+	assert_int_equal(w.drops.cnt[DROP_PROTO_OFF], 1);
+	assert_true(w.sk.s[h].open);
+	w.fwd.icmp_on = true;
+	world_batch_raw(&w, p, len);
+	world_deliver(&w);
+	assert_false(w.sk.s[h].open);
+}
+
 /* One frame, and the one counter that it moves */
 static void refused(const uint8_t *p, uint32_t len, enum drop why)
 {
@@ -71,7 +138,9 @@ static void test_refusals(void **state)
 	refused(p, len, DROP_IP_BAD);
 	FRESH();
 	p[proto] = 89;
-	refused(p, len, DROP_IP_PROTO);
+	w.fwd.f[w.v6 ? FWD_V6 : FWD_V4].on = false;
+	refused(p, len, DROP_FAMILY_OFF);
+	w.fwd.f[w.v6 ? FWD_V6 : FWD_V4].on = true;
 	FRESH();
 	p[l4 + 12] = 0x40;
 	refused(p, len, DROP_TCP_BAD);
@@ -300,6 +369,7 @@ static void test_same_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		BOTH(test_no_protocol), BOTH(test_icmp_error),
 		BOTH(test_refusals), BOTH(test_learns), BOTH(test_groups), BOTH(test_in_one_batch),
 		cmocka_unit_test(test_same_bytes),
 	};

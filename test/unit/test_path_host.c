@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "../../src/proto/tcp/tcp_priv.h"
+#include "proto/reasm.h"
 #include "sim/world.h"
 
 static struct world w;
@@ -141,10 +142,32 @@ static void test_draining(void **state)
 	assert_false(path_draining(&w.path));
 }
 
+/* A packet that never came whole is given up by the turn, and nothing spins until then */
+static void test_reassembly(void **state)
+{
+	struct proto_reasm *r = calloc(1, sizeof(*r));
+
+	(void)state;
+	w.path.p.reasm = r;
+	assert_true(path_next(&w.path) == NS_NEVER);
+	r->e[3].used = true;
+	r->e[3].since = w.env.now;
+	r->next = w.env.now + PROTO_REASM_TIME;
+	assert_true(path_next(&w.path) == r->next);
+	w.env.now = r->next - 1;
+	path_tick(&w.path);
+	assert_true(r->e[3].used);
+	w.env.now++;
+	path_tick(&w.path);
+	assert_false(r->e[3].used);
+	assert_true(path_next(&w.path) == NS_NEVER);
+	free(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BOTH(test_turns), BOTH(test_last_is_freed), BOTH(test_stale), BOTH(test_draining),
+		BOTH(test_turns), BOTH(test_last_is_freed), BOTH(test_stale), BOTH(test_draining), BOTH(test_reassembly),
 	};
 
 	return cmocka_run_group_tests_name("path/host", tests, NULL, NULL);

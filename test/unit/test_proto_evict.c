@@ -118,7 +118,86 @@ static void test_in_work(void **state)
 	f->batch_first = f->batch_last = 3;
 	assert_int_equal(ask(r, 2, 9)->h, -1);
 	f->batch_first = f->batch_last = FLOW_NONE;
-	assert_true(ask(r, 3, 9)->h >= 0);
+	assert_int_equal(ask(r, 3, 9)->h, -1);	/* nobody looks again at once */
+	pass(r, NS_MS);
+	assert_true(ask(r, 4, 9)->h >= 0);
+}
+
+/* The last to go: a conversation that was silent for as long as one exchange would be kept */
+static void test_idle(void **state)
+{
+	struct rig *r = *state;
+
+	r->dg.max_open = 2;
+	for (uint16_t port = 1; port <= 2; port++) {
+		answer(r, ask(r, port, 9));
+		answer(r, ask(r, port, 9));
+		pass(r, NS_S);
+	}
+	pass(r, 27 * NS_S);
+	assert_int_equal(ask(r, 3, 9)->h, -1);
+	pass(r, NS_S);			/* the older one is 30 s old */
+	assert_true(ask(r, 4, 9)->h >= 0);
+	assert_false(alive(r, 1, 9));
+	pass(r, 2 * NS_S);
+	assert_true(ask(r, 5, 9)->h >= 0);	/* one exchange before the conversation */
+	assert_true(alive(r, 2, 9));
+	assert_false(alive(r, 4, 9));
+}
+
+/* A closed port has nothing more to say: a scan makes room for itself */
+static void test_closed(void **state)
+{
+	struct rig *r = *state;
+
+	r->dg.max_open = 2;
+	for (uint16_t port = 1; port < 50; port++) {
+		struct flow *f = ask(r, 1, port);
+		struct sk_err e = {
+			.code = ECONNREFUSED, .icmp_type = r->v4 ? 3 : 1, .icmp_code = r->v4 ? 3 : 4,
+			.to = { .a = r->far, .port = port }, .offender = { .a = r->far },
+		};
+
+		assert_true(f->h >= 0);
+		fake_dg_error(&r->dg, f->h, &e, "ask", 3);
+		ready(r, f, EV_ERR);
+		pass(r, NS_MS);
+	}
+	assert_int_equal(r->drops.cnt[DROP_FLOW_EVICTED], 47);
+}
+
+/* UDP leaves descriptors and entries for others; sockets of published ports need entries only */
+static void test_share(void **state)
+{
+	const struct udp_listener l = { .h = 7, .port = 1000 };
+	struct rig *r = *state;
+
+	r->udp.sockets_max = 3;
+	r->udp.flows_max = 10;
+	for (uint16_t port = 1; port <= 3; port++)
+		assert_true(ask(r, port, 9)->h >= 0);
+	assert_null(ask(r, 4, 9));
+	assert_int_equal(r->drops.cnt[DROP_NO_DESCRIPTOR], 1);
+	assert_int_equal(r->dg.open_cnt, 3);
+	for (unsigned i = 0; i < 20; i++) {
+		struct inaddr peer = r->far;
+
+		peer.b[14] = (uint8_t)i;
+		come(r, &l, &peer, FAR_PORT, &r->guest, 5);
+		udp_listen(&r->p, &l, &(struct ev_hit){ .mask = EV_IN });
+	}
+	assert_int_equal(r->flows.cnt, 10);
+	assert_int_equal(r->p.udp_flows, 10);
+	assert_int_equal(r->drops.cnt[DROP_FLOW_FULL], 13);
+	pass(r, NS_S);			/* nobody answered those either: the oldest of all go */
+	for (unsigned i = 0; i < 5; i++)
+		come(r, &l, &r->far, (uint16_t)(100 + i), &r->guest, 5);
+	udp_listen(&r->p, &l, &(struct ev_hit){ .mask = EV_IN });
+	assert_int_equal(r->drops.cnt[DROP_FLOW_EVICTED], 5);
+	assert_int_equal(r->flows.cnt, 10);
+	assert_int_equal(run_until(r, r->env.now + 200 * NS_S), 0);
+	assert_int_equal(r->p.udp_flows, 0);
+	assert_int_equal(r->p.udp_sockets, 0);
 }
 
 /* The table is full */
@@ -199,6 +278,9 @@ int main(void)
 		RIG_BOTH(test_answered_first),
 		RIG_BOTH(test_never),
 		RIG_BOTH(test_in_work),
+		RIG_BOTH(test_idle),
+		RIG_BOTH(test_closed),
+		RIG_BOTH(test_share),
 		RIG_BOTH(test_table),
 		RIG_BOTH(test_ping),
 		RIG_BOTH(test_dns),

@@ -96,6 +96,23 @@ static void test_ready_queue(void **state)
 	}
 }
 
+/* UDP-37: how strictly DF is meant */
+static void test_df(void **state)
+{
+	static const struct { bool df; uint8_t ttl; uint16_t id; enum sk_df want4, want6; } tab[] = {
+		{ true, 64, 1, SK_DF_MAYBE, SK_DF_MAYBE }, { true, 64, 0, SK_DF_YES, SK_DF_MAYBE },
+		{ true, 31, 1, SK_DF_YES, SK_DF_YES }, { true, 32, 1, SK_DF_MAYBE, SK_DF_MAYBE },
+		{ false, 1, 0, SK_DF_NO, SK_DF_NO }, { false, 64, 1, SK_DF_NO, SK_DF_NO },
+	};
+	struct rig *r = *state;
+
+	for (unsigned i = 0; i < BYTES_COUNT(tab); i++) {
+		const struct wire_ip ip = { .src = r->guest, .df = tab[i].df, .ttl = tab[i].ttl, .id = r->v4 ? tab[i].id : 0 };
+
+		assert_int_equal(proto_df(&ip), r->v4 ? tab[i].want4 : tab[i].want6);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -103,6 +120,7 @@ int main(void)
 		RIG_BOTH(test_group_mac),
 		RIG_BOTH(test_link_full),
 		RIG_BOTH(test_ready_queue),
+		RIG_BOTH(test_df),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

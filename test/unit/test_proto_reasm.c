@@ -5,6 +5,7 @@
 #include "rig_proto.h"
 
 #include "proto/reasm.h"
+#include "wire/icmp.h"
 
 #define LEN	20000
 
@@ -32,6 +33,14 @@ static void bed_free(struct bed *d)
 	free(d);
 }
 
+/* A checksum that is right for LEN bytes */
+static void sum_of(struct bed *d, uint32_t len)
+{
+	const uint32_t pseudo = csum_pseudo(&d->r->guest, &d->r->far, WIRE_IP_UDP, len);
+
+	bytes_put16(d->b + 6, csum_done(csum_add(pseudo, d->b, len)));
+}
+
 /* Cut LEN bytes into frames on the link; returns how many */
 static uint32_t cut(struct bed *d, uint32_t len, uint32_t mtu)
 {
@@ -40,6 +49,8 @@ static uint32_t cut(struct bed *d, uint32_t len, uint32_t mtu)
 
 	fake_l2_clear(&d->r->l2);
 	d->r->l2.l2.mtu = mtu;
+	bytes_put16(d->b + 6, 0);
+	sum_of(d, len);
 	assert_true(proto_send(&d->r->env, &d->r->guest, &d->r->far, WIRE_IP_UDP, 2, &v));
 	assert_true(d->r->l2.cnt > 1);
 	return d->r->l2.cnt;
@@ -58,6 +69,7 @@ static bool take(struct bed *d, uint32_t i, uint32_t split)
 	whole = v;
 	memset(&d->out, 0, sizeof(d->out));
 	assert_int_equal(d->r->v4 ? wire_ip4_parse(&v, &d->out.ip) : wire_ip6_parse(&v, &d->out.ip), WIRE_IP_FRAGMENTED);
+	d->out.l4 = v;
 	return proto_reasm_take(&d->r->p, d->m, whole, &d->out);
 }
 
@@ -146,7 +158,79 @@ static void test_overlap(void **state)
 	assert_false(take(d, 1, 20));
 	for (uint32_t i = 2; i < n; i++)
 		assert_false(take(d, i, 20));
+	assert_int_equal(lost(d), n - 1);
+	/* RFC 5722 4: nor does a second try with the same identification */
+	forge(d, 1, 8, false);
+	for (uint32_t i = 0; i < n; i++)
+		assert_false(take(d, i, 20));
+	assert_int_equal(lost(d), 2 * n - 1);
+	d->r->env.now += PROTO_REASM_TIME;
+	proto_reasm_tick(&d->r->p, d->m);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(take(d, i, 20), i == n - 1);
+	bed_free(d);
+}
+
+/* RFC 4963: parts of two packets that happen to fit */
+static void test_mixed(void **state)
+{
+	struct bed *d = bed_new(*state);
+	const uint32_t n = cut(d, LEN, 1500);
+
+	d->r->l2.frames[2].buf[500] ^= 1;
+	for (uint32_t i = 0; i < n; i++)
+		assert_false(take(d, i, 20));
 	assert_int_equal(lost(d), 1);
+	d->r->l2.frames[2].buf[500] ^= 1;
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(take(d, i, 20), i == n - 1);
+	proto_reasm_release(d->m);
+	cut(d, LEN, 1500);			/* without a checksum: what there is */
+	memset(d->r->l2.frames[0].buf + (d->r->v4 ? 34 : 62) + 6, 0, 2);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(take(d, i, 20), i == n - 1);
+	bed_free(d);
+}
+
+/* RFC 792, RFC 4443 3.3: who sent the first fragment is told that the rest did not come; others hear nothing */
+static void test_time_exceeded(void **state)
+{
+	struct bed *d = bed_new(*state);
+	const uint32_t ip_len = d->r->v4 ? 20 : 40, head = ip_len + (d->r->v4 ? 0 : 8);
+	const ns_t t0 = d->r->env.now;
+	uint8_t first[1514];
+	const uint8_t *q;
+	struct rig_in in;
+
+	assert_true(proto_reasm_next(d->m) == NS_NEVER);
+	cut(d, LEN, 1500);
+	assert_false(take(d, 1, 20));		/* no first fragment */
+	cut(d, LEN, 1500);
+	assert_false(take(d, 2, 20));
+	assert_false(take(d, 0, 20));
+	memcpy(first, d->r->l2.frames[0].buf, BYTES_MIN(d->r->l2.frames[0].len, sizeof(first)));
+	fake_l2_clear(&d->r->l2);
+	assert_true(proto_reasm_next(d->m) == t0 + PROTO_REASM_TIME);
+	d->r->env.now = t0 + PROTO_REASM_TIME - 1;
+	proto_reasm_tick(&d->r->p, d->m);
+	assert_int_equal(lost(d), 0);
+	d->r->env.now++;
+	proto_reasm_tick(&d->r->p, d->m);
+	assert_int_equal(lost(d), 2);
+	assert_true(proto_reasm_next(d->m) == NS_NEVER);
+	assert_int_equal(d->r->l2.cnt, 1);
+	in = rig_frame(&d->r->l2.frames[0]);
+	rig_same(&in.ip.src, &d->r->far);
+	rig_same(&in.ip.dst, &d->r->guest);
+	assert_int_equal(in.l4[0], d->r->v4 ? 11 : 3);
+	assert_int_equal(in.l4[1], 1);
+	assert_int_equal(rig_csum(&in, !d->r->v4), 0);
+	q = in.l4 + WIRE_ICMP_LEN;
+	if (d->r->v4)				/* all but TTL and checksum, which the fake guest's first one has otherwise */
+		assert_memory_equal(q + 2, first + WIRE_ETH_LEN + 2, 6);
+	else
+		assert_memory_equal(q + 40, first + WIRE_ETH_LEN + 40, 8);
+	assert_memory_equal(q + head, first + WIRE_ETH_LEN + head, in.l4_len - WIRE_ICMP_LEN - head);
 	bed_free(d);
 }
 
@@ -178,6 +262,31 @@ static void test_impossible(void **state)
 	bed_free(d);
 }
 
+/* RFC 8200 4.5: headers of each fragment may stand before the fragment header */
+static void test_behind_extension(void **state)
+{
+	struct bed *d = bed_new(*state);
+	const uint32_t n = cut(d, LEN, 1400);
+
+	for (uint32_t i = 0; i < n && !d->r->v4; i++) {
+		struct fake_l2_frame *f = &d->r->l2.frames[i];
+		uint8_t *b = calloc(1, f->len + 8);
+
+		memcpy(b, f->buf, WIRE_ETH_LEN + WIRE_IP6_LEN);
+		b[WIRE_ETH_LEN + 6] = 60;
+		bytes_put16(b + WIRE_ETH_LEN + 4, (uint16_t)(bytes_get16(b + WIRE_ETH_LEN + 4) + 8));
+		b[WIRE_ETH_LEN + WIRE_IP6_LEN] = 44;
+		memcpy(b + WIRE_ETH_LEN + WIRE_IP6_LEN + 8, f->buf + WIRE_ETH_LEN + WIRE_IP6_LEN, f->len - WIRE_ETH_LEN - WIRE_IP6_LEN);
+		free(f->buf);
+		f->buf = b;
+		f->len += 8;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(take(d, i, 1 + i * 3), i == n - 1);
+	check_whole(d, LEN);
+	bed_free(d);
+}
+
 /* 30 s, and the oldest gives way */
 static void test_bounds(void **state)
 {
@@ -185,7 +294,8 @@ static void test_bounds(void **state)
 	uint32_t n = cut(d, LEN, 1500);
 
 	assert_false(take(d, 0, 20));
-	d->r->env.now += PROTO_REASM_TIME + 1;
+	d->r->env.now += PROTO_REASM_TIME;
+	proto_reasm_tick(&d->r->p, d->m);
 	for (uint32_t i = 1; i < n; i++)
 		assert_false(take(d, i, 20));
 	assert_int_equal(lost(d), 1);
@@ -223,7 +333,7 @@ static void test_batch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		RIG_BOTH(test_orders), RIG_BOTH(test_largest), RIG_BOTH(test_overlap), RIG_BOTH(test_impossible),
+		RIG_BOTH(test_orders), RIG_BOTH(test_largest), RIG_BOTH(test_overlap), RIG_BOTH(test_mixed), RIG_BOTH(test_behind_extension), RIG_BOTH(test_time_exceeded), RIG_BOTH(test_impossible),
 		RIG_BOTH(test_bounds), RIG_BOTH(test_batch),
 	};
 

@@ -147,15 +147,20 @@ static void test_holes(void **state)
 	assert_int_equal(h.seq, r->t->una);
 	assert_int_equal(rig_frame(r, 1, &h), 7 * r->t->mss);
 	assert_int_equal(h.seq, r->t->una + 3 * r->t->mss);
-	assert_int_equal(r->t->rto_at, r->env.now + tcp_rto(r->t));
+	assert_int_equal(r->t->rto_at, r->env.now + 2 * r->t->srtt + TCP_PTO_MIN);
 	r->env.now += NS_MS;
 	assert_true(tcp_rexmit(&r->p, r->f, L2_IP_MAX));
 	assert_int_equal(r->l2.cnt, 2);
-	assert_int_equal(r->t->rto_at, r->env.now - NS_MS + tcp_rto(r->t));	/* nothing sent, nothing put off */
+	assert_int_equal(r->t->rto_at, r->env.now - NS_MS + 2 * r->t->srtt + TCP_PTO_MIN);	/* nothing sent, nothing put off */
 	has(r, 13, 14);
 	assert_true(tcp_rexmit(&r->p, r->f, L2_IP_MAX));
 	assert_int_equal(r->l2.cnt, 3);
 	assert_int_equal(rig_frame(r, 2, &h), 2 * r->t->mss);
+	/* in vain: all of them again, then the timer */
+	assert_true(tcp_probe_tail(&r->p, r->f));
+	assert_int_equal(r->l2.cnt, 6);
+	assert_int_equal(rig_frame(r, 4, &h), 7 * r->t->mss);
+	assert_int_equal(r->t->rto_at, r->env.now + tcp_rto(r->t));
 }
 
 /* A hole of many super-frames gives up the turn, and goes on in the next */

@@ -172,11 +172,69 @@ static void test_through_guest(void **state)
 	assert_int_equal(rig_sock(r)->tos, 0x2c);
 }
 
+/* Where a send is cut: before the urgent byte, behind it; across the wrap */
+static void test_mark_cut(void **state)
+{
+	struct tcp t = { .rcv_nxt = 0xfffffffe };
+	struct tcp_seg s = { .h = { .seq = 0xfffffffe, .urg = 5, .flags = WIRE_TCP_ACK } };
+	bool urgent;
+
+	(void)state;
+	tcp_mark_take(&t, &s);		/* the flag is missing */
+	assert_false(t.guest_mark);
+	assert_int_equal(tcp_mark_cut(&t, 10, &urgent), 10);
+	assert_false(urgent);
+	s.h.flags |= WIRE_TCP_URG;
+	tcp_mark_take(&t, &s);
+	assert_true(t.guest_mark);
+	assert_int_equal(t.guest_mark_seq, 2);
+	assert_int_equal(tcp_mark_cut(&t, 10, &urgent), 4);
+	assert_false(urgent);
+	assert_int_equal(tcp_mark_cut(&t, 4, &urgent), 4);
+	assert_int_equal(tcp_mark_cut(&t, 0, &urgent), 0);
+	t.rcv_nxt = 2;
+	assert_int_equal(tcp_mark_cut(&t, 10, &urgent), 1);
+	assert_true(urgent);
+	assert_int_equal(tcp_mark_cut(&t, 0, &urgent), 0);	/* a FIN in its place */
+	assert_false(urgent);
+	s.h.urg = 4;			/* it never goes back */
+	tcp_mark_take(&t, &s);
+	assert_int_equal(t.guest_mark_seq, 2);
+	t.guest_mark = false;
+	t.rcv_nxt = 3;
+	s.h.urg = 5;			/* old */
+	tcp_mark_take(&t, &s);
+	s.h.seq = 3;
+	s.h.urg = 0;			/* no byte */
+	tcp_mark_take(&t, &s);
+	assert_false(t.guest_mark);
+}
+
+/* Two marks in one batch: the first goes out before the second one takes its place */
+static void test_two_marks(void **state)
+{
+	struct rig *r = *state;
+	struct tcp_seg s[2];
+
+	rig_open(r, true);
+	rig_pool(r, 4);
+	s[0] = seg(r, 0, 2, WIRE_TCP_ACK | WIRE_TCP_URG);
+	s[1] = seg(r, 2, 2, WIRE_TCP_ACK | WIRE_TCP_URG);
+	s[0].h.urg = s[1].h.urg = 2;
+	s[0].next = 1;
+	tcp_guest(&r->p, r->f, s, 0);
+	assert_int_equal(rig_sock(r)->tx.len, 4);
+	assert_int_equal(rig_sock(r)->urged, 2);
+	assert_int_equal(rig_sock(r)->urged_at, 3);
+	assert_false(r->t->guest_mark);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_BOTH(test_class), RIG_BOTH(test_first_probe), RIG_BOTH(test_interval), RIG_BOTH(test_interval_max),
 		RIG_BOTH(test_data_between), RIG_BOTH(test_no_probe), RIG_BOTH(test_window_probe), RIG_BOTH(test_through_guest),
+		cmocka_unit_test(test_mark_cut), RIG_BOTH(test_two_marks),
 	};
 
 	return cmocka_run_group_tests_name("proto/tcp/pass", tests, NULL, NULL);

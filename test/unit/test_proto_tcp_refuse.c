@@ -136,12 +136,56 @@ static void test_rate_and_source(void **state)
 	assert_int_equal(r->l2.frames[0].buf[WIRE_ETH_LEN + (v4 ? 12 : 8)], v4 ? 192 : 0xfe);
 }
 
+/* A SYN of traceroute: the router where it ended is named, with its own type and code; the kernel gets the TTL */
+static void test_hop(void **state)
+{
+	const struct ev_hit hit = { .mask = EV_OUT | EV_ERR | EV_HUP };
+	struct rig *r = *state;
+	const bool v4 = inaddr_is_v4(&r->key.far);
+	const struct inaddr hop = rig_addr(v4 ? "203.0.113.1" : "2001:db8:1::1");
+	struct tcp_seg s = syn;
+
+	for (s.ttl = 1; s.ttl < 40; s.ttl = (uint8_t)(s.ttl + 19)) {
+		struct flow *f;
+		uint8_t *ip;
+		int h;
+
+		tcp_guest_new(&r->p, &r->key, &s);
+		f = flow_find(&r->flows, &r->key);
+		h = f->h;
+		assert_int_equal(r->sk.s[h].ttl, s.ttl);
+		r->sk.s[h].router = (struct sk_err){ .code = EHOSTUNREACH, .icmp_type = v4 ? 11 : 3, .offender = { .a = hop } };
+		r->sk.s[h].result = -EHOSTUNREACH;
+		tcp_host(&r->p, f, &hit);
+		assert_false(r->sk.s[h].open);
+		assert_int_equal(r->l2.cnt, 1);
+		ip = r->l2.frames[0].buf + WIRE_ETH_LEN;
+		if (s.ttl < SK_TTL_PROBE) {
+			check_icmp(r, v4 ? 11 : 3, 0);
+			assert_memory_equal(ip + (v4 ? 12 : 8), hop.b + (v4 ? 12 : 0), v4 ? 4 : 16);
+		} else {
+			check_icmp(r, v4 ? 3 : 1, v4 ? 1 : 3);
+		}
+		assert_int_equal(ip[wire_ip_hdr_len(&hop) + WIRE_ICMP_LEN + (v4 ? 8 : 7)], s.ttl);
+		fake_l2_clear(&r->l2);
+	}
+	/* it got through: a router's error is a passing one from here on */
+	s.ttl = 5;
+	tcp_guest_new(&r->p, &r->key, &s);
+	r->f = flow_find(&r->flows, &r->key);
+	assert_true(rig_sock(r)->errors);
+	rig_sock(r)->result = 0;
+	tcp_host(&r->p, r->f, &hit);
+	assert_false(rig_sock(r)->errors);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_BOTH(test_at_once),
 		RIG_BOTH(test_later),
 		RIG_BOTH(test_rate_and_source),
+		RIG_BOTH(test_hop),
 	};
 
 	return cmocka_run_group_tests_name("proto/tcp/refuse", tests, NULL, NULL);

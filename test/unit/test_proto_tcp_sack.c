@@ -191,11 +191,37 @@ static void test_overflow(void **state)
 	assert_int_equal(t.sacked[0].to, 60000);
 }
 
+/* A round ends when more than two segments arrived that were sent after all of it; what is missing then was lost */
+static void test_round(void **state)
+{
+	struct tcp t = { .una = 0xfffff000, .max = 0x5000, .mss = 1000, .sacked_max = 0xfffff000 };
+
+	(void)state;
+	t.again = (struct tcp_range){ t.una, t.una };
+	t.round_end = 0xfffff800;
+	t.round_seq = 0x1000;
+	assert_true(in(&t, 0xfffff400, 0x1000 + 2000));
+	tcp_sack_round(&t);
+	assert_int_equal(t.again.to, t.una);
+	assert_true(in(&t, 0x1000, 0x1000 + 2001));
+	tcp_sack_round(&t);
+	assert_int_equal(t.again.from, t.una);
+	assert_int_equal(t.again.to, 0xfffff800);
+	assert_int_equal(t.round_end, t.una);
+	tcp_sack_round(&t);		/* more news, before that is sent */
+	assert_int_equal(t.again.to, 0xfffff800);
+
+	/* what was acknowledged is no stale maximum */
+	t.una = 0x4000;
+	tcp_sack_trim(&t);
+	assert_int_equal(t.sacked_max, 0x4000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random), cmocka_unit_test(test_invalid), cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_overflow),
+		cmocka_unit_test(test_overflow), cmocka_unit_test(test_round),
 	};
 
 	return cmocka_run_group_tests_name("proto/tcp/sack", tests, NULL, NULL);

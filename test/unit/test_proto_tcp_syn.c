@@ -31,13 +31,13 @@ static void test_schedule(void **state)
 		assert_int_equal(wait_after(r, TCP_PHASE_SYN_RCVD, i), NS_S << i);
 	assert_int_equal(limit_of(r, TCP_PHASE_SYN_SENT), 10);
 	assert_int_equal(limit_of(r, TCP_PHASE_SYN_RCVD), 5);
-	r->tcp = (struct tcp_settings){ 2, 0, 1, 3 * NS_S };
+	r->tcp = (struct tcp_settings){ 2, 0, 1, 3 * NS_S, 7200 * NS_S, 75 * NS_S, 9 };
 	assert_int_equal(wait_after(r, TCP_PHASE_SYN_SENT, 1), 2 * NS_S);
 	assert_int_equal(wait_after(r, TCP_PHASE_SYN_SENT, 2), 3 * NS_S);
 	assert_int_equal(wait_after(r, TCP_PHASE_SYN_SENT, 255), 3 * NS_S);
 	assert_int_equal(limit_of(r, TCP_PHASE_SYN_SENT), 2);
 	assert_int_equal(limit_of(r, TCP_PHASE_SYN_RCVD), 1);
-	r->tcp = (struct tcp_settings){ 255, 255, 255, 120 * NS_S };
+	r->tcp = (struct tcp_settings){ 255, 255, 255, 120 * NS_S, 7200 * NS_S, 75 * NS_S, 9 };
 	assert_int_equal(limit_of(r, TCP_PHASE_SYN_SENT), 250);
 	assert_int_equal(limit_of(r, TCP_PHASE_SYN_RCVD), 250);
 }

@@ -228,7 +228,7 @@ static void test_sync(void **state)
 	rig_open(r, true);
 	t = r->t;
 	twheel_cancel(&r->tw, &r->f->timer);
-	t->rto_at = t->ack_at = NS_NEVER;
+	t->rto_at = t->ack_at = t->idle_at = NS_NEVER;
 	tcp_timer_sync(&r->p, r->f);
 	assert_false(twheel_armed(&r->f->timer));
 	t->rto_at = r->env.now + 200 * NS_MS;

@@ -108,6 +108,8 @@ static void test_errors_sizes(void **state)
 	e.local = false;
 	e.icmp_type = r->v4 ? 5 : 137;		/* redirect */
 	fake_dg_error(&r->dg, f->h, &e, b, 8);
+	put(r, &r->far, 5, 0, 1)->ip.ttl = 3;
+	push(r, &r->far);
 	ready(r, f, EV_ERR);
 	assert_int_equal(r->l2.cnt, 2);
 	assert_int_equal(r->l2.frames[0].len, WIRE_ETH_LEN + (r->v4 ? 576 : 1280));
@@ -115,6 +117,55 @@ static void test_errors_sizes(void **state)
 	assert_int_equal(bytes_get32(rig_frame(&r->l2.frames[0]).l4 + 4), 1400);
 	assert_int_equal(quoted_ip_len(r, q), 8 + PROTO_QUOTE_MAX);
 	check_icmp(r, 1, r->v4 ? 3 : 2, r->v4 ? 4 : 0, &r->router);
+}
+
+/* UDP-37: what may not be cut is refused to its socket; what was cut is told to the guest's kernel alone, by an echo reply */
+static void test_errors_cut(void **state)
+{
+	struct rig *r = *state;
+	struct sk_err e = { .code = EMSGSIZE, .local = true, .info = 1400, .to = { .a = r->far, .port = FAR_PORT } };
+
+	for (int n = 0; n < 2; n++) {
+		struct proto_pkt *k = put(r, &r->far, 4000, 0, 1);
+		const bool maybe = n == 1;
+		struct rig_in in;
+		struct flow *f;
+
+		k->ip.id = maybe ? 77 : 0;
+		k->ip.ttl = maybe ? 64 : 3;
+		fake_l2_clear(&r->l2);
+		fake_dg_clear(&r->dg);
+		f = push(r, &r->far);
+		assert_int_equal(r->dg.sent[0].d.df, maybe ? SK_DF_MAYBE : SK_DF_YES);
+		fake_dg_error(&r->dg, f->h, &e, "", 0);
+		ready(r, f, EV_ERR);
+		assert_int_equal(r->l2.cnt, 1);
+		in = rig_frame(&r->l2.frames[0]);
+		assert_int_equal(in.l4[0], r->v4 ? 3 : 2);
+		assert_int_equal(in.l4[1], r->v4 ? 4 : 0);
+		assert_int_equal(bytes_get32(in.l4 + 4), 1400);
+		assert_int_equal(rig_csum(&in, !r->v4), 0);
+		assert_int_equal(in.l4[WIRE_ICMP_LEN + (r->v4 ? 9 : 6)],
+				 !maybe ? WIRE_IP_UDP : r->v4 ? WIRE_IP_ICMP : WIRE_IP_ICMP6);
+		if (maybe)
+			assert_int_equal(in.l4[WIRE_ICMP_LEN + wire_ip_hdr_len(&r->far)], r->v4 ? 0 : 129);
+		else
+			check_icmp(r, 0, r->v4 ? 3 : 2, r->v4 ? 4 : 0, &r->router);
+	}
+}
+
+/* Our own errors are limited in rate, the network's are not */
+static void test_errors_rate(void **state)
+{
+	struct rig *r = *state;
+	struct flow *f = open_flow(r);
+	const struct sk_err e = { .code = EHOSTUNREACH, .local = true, .to = { .a = r->far, .port = FAR_PORT } };
+
+	for (int n = 0; n < PROTO_ICMP_BURST + 30; n++)
+		fake_dg_error(&r->dg, f->h, &e, "", 0);
+	ready(r, f, EV_ERR);
+	ready(r, f, EV_ERR);
+	assert_int_equal(r->l2.cnt, PROTO_ICMP_BURST);
 }
 
 /* UDP-34 */
@@ -215,6 +266,8 @@ static void test_open_limits(void **state)
 	assert_int_equal(r->dg.sent[0].h, 50);
 	assert_int_equal(run_until(r, r->env.now + 2 * NS_S), 1);
 	r->dg.fail_open = 0;
+	put(r, &r->far, 6, 3, 1);	/* in use */
+	push(r, &r->far);
 	while (r->flows.cnt < RIG_FLOWS) {
 		const struct flow_key k = { r->far, r->far, (uint16_t)r->flows.cnt, 1, FLOW_TCP };
 
@@ -248,6 +301,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RIG_BOTH(test_errors_relayed),
 		RIG_BOTH(test_errors_alias),
+		RIG_BOTH(test_errors_cut),
+		RIG_BOTH(test_errors_rate),
 		RIG_BOTH(test_errors_sizes),
 		RIG_BOTH(test_errors_listener),
 		RIG_BOTH(test_errors_fatal),

@@ -203,7 +203,7 @@ static void test_timeout_settings(void **state)
 	const ns_t t0 = r->env.now;
 	struct flow *f;
 
-	r->udp = (struct udp_settings){ 2 * NS_S, 3 * NS_S };
+	r->udp = (struct udp_settings){ .timeout_oneway = 2 * NS_S, .timeout_stream = 3 * NS_S };
 	f = by_guest(r, 53);
 	udp_body(f)->guest_cnt = udp_body(f)->host_cnt = 1;
 	r->env.now = t0 + 2 * NS_S;
@@ -236,12 +236,14 @@ static void test_answered(void **state)
 static void test_spare(void **state)
 {
 	static const struct { bool host; uint16_t port; uint8_t guest, host_cnt; ns_t idle; bool spare, answered; } tab[] = {
-		{ false, 9, 1, 1, 1, true, true }, { false, 9, 1, 1, 0, false, true }, { true, 9, 1, 1, 1, false, true },
+		{ false, 9, 1, 1, 1, true, true }, { false, 9, 1, 1, 0, false, true }, { true, 9, 1, 1, 1, true, true },
 		{ false, 9, 1, 0, NS_S - 1, false, false }, { false, 9, 1, 0, NS_S, true, false },
 		{ false, 9, 2, 0, NS_S, true, false }, { false, 9, 2, 1, 20 * NS_S, false, false },
 		{ false, 9, 2, 2, 20 * NS_S, false, false }, { false, 53, 2, 2, 1, true, true },
 		{ false, 53, 2, 1, NS_S - 1, false, false }, { false, 53, 2, 1, NS_S, true, false },
-		{ true, 9, 0, 2, 20 * NS_S, false, false },
+		{ true, 9, 0, 2, NS_S, true, false }, { true, 9, 0, 2, NS_S - 1, false, false },
+		{ true, 9, 2, 2, 29 * NS_S, false, false }, { true, 9, 2, 2, 30 * NS_S, true, false },
+		{ false, 9, 2, 2, 29 * NS_S, false, false }, { false, 9, 2, 2, 30 * NS_S, true, false },
 	};
 	struct rig *r = *state;
 

@@ -264,12 +264,54 @@ static void emit(void **state)
 	assert_int_equal(bytes_get16(out + 4), 65535);
 }
 
+/* The beginning of a packet, also of a first fragment; and what a fragment leaves of the view */
+static void quote(void **state)
+{
+	static const struct { uint8_t first; const char *rest; enum wire_ip_verdict quoted; uint32_t left, frag_left; } tab[] = {
+		{ 17, "0102030405", WIRE_IP_OK, 5, 0 },
+		{ 60, "1100010400000000 0102", WIRE_IP_OK, 2, 0 },
+		{ 44, "1100000100000007 010203", WIRE_IP_OK, 3, 11 },
+		{ 0, "2c00010400000000 1100000100000007 010203", WIRE_IP_OK, 3, 11 },
+		{ 44, "1100000800000007 010203", WIRE_IP_FRAGMENTED, 11, 11 },
+		{ 44, "11000000", WIRE_IP_MALFORMED, 0, 0 },
+		{ 50, "0102030405060708", WIRE_IP_NO_NEXT, 0, 0 },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(tab) / sizeof(tab[0]); i++) {
+		uint8_t b[100];
+		const uint32_t len = make(b, tab[i].first, tab[i].rest);
+		struct wire_ip ip;
+
+		for (uint32_t way = 0; way < SPLIT_WAYS(len); way++) {
+			struct split s;
+			struct view v;
+
+			bytes_put16(b + 4, 1400);
+			v = split_make(&s, b, len, way);
+			assert_int_equal(wire_ip_quote_parse(&v, false, &ip), tab[i].quoted);
+			if (tab[i].quoted == WIRE_IP_OK) {
+				assert_int_equal(v.len, tab[i].left);
+				assert_int_equal(ip.proto, WIRE_IP_UDP);
+			}
+			split_free(&s);
+			bytes_put16(b + 4, (uint16_t)(len - WIRE_IP6_LEN));
+			v = split_make(&s, b, len, way);
+			if (tab[i].frag_left) {
+				assert_int_equal(wire_ip6_parse(&v, &ip), WIRE_IP_FRAGMENTED);
+				assert_int_equal(v.len, tab[i].frag_left);
+			}
+			split_free(&s);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parse), cmocka_unit_test(lengths), cmocka_unit_test(largest),
 		cmocka_unit_test(chain_table), cmocka_unit_test(chain_bound), cmocka_unit_test(jumbogram),
-		cmocka_unit_test(mapped), cmocka_unit_test(emit),
+		cmocka_unit_test(mapped), cmocka_unit_test(emit), cmocka_unit_test(quote),
 	};
 
 	return cmocka_run_group_tests_name("wire/ip6", tests, NULL, NULL);

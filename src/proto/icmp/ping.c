@@ -3,42 +3,21 @@
  * Echo requests of the guest through ping sockets of the host: one socket for
  * each guest address, target and identifier. The kernel puts an identifier of
  * its own into the request; replies and errors get the guest's back. Forwards
- * nothing but requests and what comes in answer to them.
+ * nothing but requests and what comes in answer to them. Where the host permits
+ * no ping sockets, the flows share a raw one, if there is one (raw.c).
  *
  * Invariant: a flow without socket (handle -1) is a target that the host
  * refused less than a second ago. RFC 792, RFC 4443 4; ICMP-1 to ICMP-6.
  */
-#include "proto/ping.h"
+#include "ping_priv.h"
 
 #include <errno.h>
 
 #include "base/bytes.h"
-#include "proto/icmp.h"
 
 #define PING_TIMEOUT	(60 * NS_S)	/* ICMP-4, from the guest's last request */
 #define PING_REFUSED	NS_S
-#define PING_ROUNDS	4
-#define PING_SLOTS	8
-#define PING_ERR_MAX	64
 #define PING_TRIES	2
-
-struct ping_flow {
-	ns_t last;			/* last request */
-	struct sk_addr to;
-	int refused;			/* errno of a failed open */
-	uint8_t ttl, tos;		/* of the last request */
-	bool df;
-	bool answered;			/* the last request */
-	uint16_t seq;
-	uint32_t len;			/* its ICMP bytes */
-};
-
-_Static_assert(sizeof(struct ping_flow) <= FLOW_BODY_LEN, "a ping flow fits into its flow");
-
-static struct ping_flow *ping_body(struct flow *f)
-{
-	return flow_body(f);
-}
 
 static uint8_t ping_request(const struct inaddr *a)
 {
@@ -59,7 +38,9 @@ static void ping_arm(struct proto *p, struct flow *f)
 
 void ping_end(struct proto *p, struct flow *f)
 {
-	if (f->h >= 0)
+	if (ping_body(f)->raw)
+		ping_raw_close(ping_body(f));
+	else if (f->h >= 0)
 		p->env->sk->ops->close(p->env->sk, f->h, SK_END_GRACEFUL);
 	proto_flow_free(p, f);
 }
@@ -104,6 +85,8 @@ static struct flow *ping_open(struct proto *p, const struct flow_key *key)
 	h = sk->ops->ping_open(sk, flow_ref(p->flows, f), &g->to, &from);
 	if ((h == -EMFILE || h == -ENFILE) && proto_evict(p))
 		h = sk->ops->ping_open(sk, flow_ref(p->flows, f), &g->to, &from);
+	if (h == -EACCES || h == -EPERM)
+		h = ping_raw_open(p, f);
 	f->h = h < 0 ? -1 : h;
 	if (h < 0)
 		g->refused = -h;
@@ -152,7 +135,7 @@ static void ping_send(struct proto *p, struct flow *f, const struct view *data)
 	uint8_t hdr[WIRE_ICMP_LEN] = { ping_request(&f->key.guest) };	/* the kernel sets checksum and identifier */
 	struct sk_dgram d = {
 		.iov = { { hdr, sizeof(hdr) } }, .iov_cnt = 1, .len = WIRE_ICMP_LEN + data->len,
-		.ttl = g->ttl ? g->ttl : 1, .tos = g->tos,
+		.ttl = g->ttl ? g->ttl : 1, .tos = g->tos, .df = g->whole ? SK_DF_YES : g->df ? SK_DF_MAYBE : SK_DF_NO,
 	};
 	int r = -EAGAIN, n;
 
@@ -164,6 +147,8 @@ static void ping_send(struct proto *p, struct flow *f, const struct view *data)
 		n = 1;
 	}
 	d.iov_cnt += (uint32_t)n;
+	if (g->raw)
+		ping_raw_fill(p, f, &d, hdr, data);
 	for (int i = 0; i < PING_TRIES && r <= 0; i++)	/* an error may be that of an earlier request */
 		r = sk->ops->send_dgrams(sk, f->h, &d, 1);
 	if (r > 0)
@@ -204,6 +189,7 @@ void ping_guest(struct proto *p, const struct proto_pkt *pkt)
 	g->ttl = ip->ttl;
 	g->tos = ip->tos;
 	g->df = ip->df;
+	g->whole = proto_df(ip) == SK_DF_YES;
 	g->seq = h.seq;
 	g->len = pkt->l4.len;
 	if (f->h < 0) {
@@ -216,8 +202,7 @@ void ping_guest(struct proto *p, const struct proto_pkt *pkt)
 	ping_send(p, f, &v);
 }
 
-/* A reply of the host's kernel: ICMP header and data */
-static void ping_answer(struct proto *p, struct flow *f, const struct sk_dgram *d)
+void ping_answer(struct proto *p, struct flow *f, const struct sk_dgram *d)
 {
 	const bool v4 = inaddr_is_v4(&f->key.guest);
 	struct iovec iov = { d->iov[0].iov_base, d->len };
@@ -238,19 +223,32 @@ static void ping_answer(struct proto *p, struct flow *f, const struct sk_dgram *
 	proto_send(p->env, &f->key.far, &f->key.guest, v4 ? WIRE_IP_ICMP : WIRE_IP_ICMP6, d->tos, &whole);
 }
 
+void ping_relay(struct proto *p, struct flow *f, const struct sk_err *e)
+{
+	const struct ping_flow *g = ping_body(f);
+	const struct iovec iov = { p->scratch, PROTO_QUOTE_MAX };
+	struct view v = view_of(&iov, BYTES_MIN(e->len, PROTO_QUOTE_MAX));
+	struct wire_icmp h = { .seq = g->seq };
+	struct proto_icmp icmp;
+
+	if (wire_icmp_parse(&v, &h) < 0)
+		v = view_of(&iov, 0);	/* too little: most likely it was the last request */
+	if (!proto_icmp_relay(p, e, &g->to.a, &f->key.far, &icmp))
+		return;
+	if (!g->whole && proto_icmp_was_cut(e))
+		proto_icmp_teach(p, &icmp, &f->key);
+	else
+		ping_error(p, f, &icmp, h.seq, &v);
+}
+
 /* Relay the error queue (ICMP-5); false if the socket is dead */
 static bool ping_errors(struct proto *p, struct flow *f, bool *ret_more)
 {
-	const struct ping_flow *g = ping_body(f);
 	struct sk *sk = p->env->sk;
-	struct proto_icmp icmp;
 	struct sk_err e;
 
 	for (int n = 0; n < PING_ERR_MAX; n++) {
 		const int r = sk->ops->recv_err(sk, f->h, &e, p->scratch, PROTO_QUOTE_MAX);
-		const struct iovec iov = { p->scratch, PROTO_QUOTE_MAX };
-		struct wire_icmp h = { .seq = g->seq };
-		struct view v;
 
 		if (r == -EAGAIN) {
 			sk->ops->result(sk, f->h);	/* clears what the next call would return */
@@ -258,32 +256,31 @@ static bool ping_errors(struct proto *p, struct flow *f, bool *ret_more)
 		}
 		if (r < 0)
 			return false;
-		v = view_of(&iov, BYTES_MIN(e.len, PROTO_QUOTE_MAX));
-		if (wire_icmp_parse(&v, &h) < 0)
-			v = view_of(&iov, 0);	/* too little: most likely it was the last request */
-		if (proto_icmp_relay(p, &e, &g->to.a, &f->key.far, &icmp))
-			ping_error(p, f, &icmp, h.seq, &v);
+		ping_relay(p, f, &e);
 	}
 	*ret_more = true;
 	return true;
 }
 
+int ping_recv(struct proto *p, int h, struct sk_dgram *d)
+{
+	memset(d, 0, sizeof(*d) * PING_SLOTS);
+	for (uint32_t i = 0; i < PING_SLOTS; i++) {
+		d[i].iov[0] = (struct iovec){ p->scratch + i * PROTO_SCRATCH_STRIDE, PROTO_SCRATCH_SLOT };
+		d[i].iov_cnt = 1;
+	}
+	return p->env->sk->ops->recv_dgrams(p->env->sk, h, d, PING_SLOTS);
+}
+
 /* Replies until none is left, or the turn's budget is used up; false if the socket is dead */
 static bool ping_read(struct proto *p, struct flow *f, bool *ret_more)
 {
-	struct sk *sk = p->env->sk;
 	struct sk_dgram d[PING_SLOTS];
 	int tries = 0;
 
 	for (int round = 0; round < PING_ROUNDS; round++) {
-		int r;
+		const int r = ping_recv(p, f->h, d);
 
-		memset(d, 0, sizeof(d));
-		for (uint32_t i = 0; i < PING_SLOTS; i++) {
-			d[i].iov[0] = (struct iovec){ p->scratch + i * PROTO_SCRATCH_STRIDE, PROTO_SCRATCH_SLOT };
-			d[i].iov_cnt = 1;
-		}
-		r = sk->ops->recv_dgrams(sk, f->h, d, PING_SLOTS);
 		if (r == -EAGAIN)
 			return true;
 		if (r < 0 && ++tries > PING_TRIES)

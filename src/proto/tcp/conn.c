@@ -14,12 +14,12 @@ void tcp_init(struct proto *p, struct flow *f)
 	struct tcp *t = tcp_of(f);
 
 	t->iss = (uint32_t)hash_sip(&p->env->key, &f->key, sizeof(f->key)) + (uint32_t)(p->env->now >> 12);
-	t->una = t->nxt = t->max = t->recover = t->iss;
+	t->una = t->nxt = t->max = t->recover = t->sacked_max = t->iss;
 	t->head = t->iss + 1;
 	t->ts_off = (uint32_t)(hash_sip(&p->env->key, &f->key, sizeof(f->key)) >> 32);	/* tells nothing of our uptime (RFC 7323 5.4) */
 	t->syn_ts = tcp_ts_now(p, t);
 	t->rto = TCP_RTO_INIT;
-	t->rto_at = t->ack_at = t->drop_at = t->push_at = NS_NEVER;
+	t->rto_at = t->ack_at = t->drop_at = t->push_at = t->idle_at = NS_NEVER;
 	t->challenge_at = p->env->now;
 	t->ws_ours = TCP_WS_OURS;
 	t->delay_acks = true;
@@ -70,6 +70,19 @@ void tcp_abort(struct proto *p, struct flow *f)
 	proto_flow_free(p, f);
 }
 
+void tcp_guest_reset(struct proto *p, struct flow *f)
+{
+	struct sk_room r;
+
+	/* A guest forgets a connection that it closed long before a slow peer has read all: RST would make our kernel forget
+	 * the rest. An orderly close does not, and that kernel resets a peer which goes on sending.
+	 */
+	if (tcp_of(f)->guest_fin && !p->env->sk->ops->room(p->env->sk, f->h, &r) && r.queued)
+		tcp_guest_gone(p, f);
+	else
+		tcp_abort(p, f);
+}
+
 void tcp_reset(struct proto *p, struct flow *f)
 {
 	struct tcp *t = tcp_of(f);
@@ -106,11 +119,12 @@ static void refuse(struct proto *p, const struct flow_key *key, const struct tcp
 
 int tcp_connect(struct proto *p, struct flow *f, const struct sk_addr *to, uint8_t tos)
 {
+	const uint8_t ttl = tcp_of(f)->ttl_guest;
 	struct inaddr from = proto_host_from(p, to);
-	int h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), to, &from, tos);
+	int h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), to, &from, tos, ttl);
 
 	if ((h == -EMFILE || h == -ENFILE) && proto_evict(p))
-		h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), to, &from, tos);
+		h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), to, &from, tos, ttl);
 	return h;
 }
 
@@ -138,6 +152,7 @@ static void open_from_guest(struct proto *p, const struct flow_key *key, const s
 		tcp_emit_stray_rst(p, key, s);
 		return;
 	}
+	tcp_of(f)->ttl_guest = s->ttl;
 	h = open_socket(p, f, s->tos & TCP_DSCP_MASK);
 	if (h < 0) {
 		proto_flow_free(p, f);
@@ -273,6 +288,9 @@ void tcp_guest_gone(struct proto *p, struct flow *f)
 	uint32_t n;
 
 	if (f->h < 0)
+		return;
+	/* The guest can't repeat what the kernel refused. It calls a socket writable long after it takes some more. */
+	if (tcp_of(f)->kept_head && !tcp_pass_kept(p, f))
 		return;
 	/* Unread data would turn the close into a reset, and lose what the kernel still has to send */
 	for (n = 0; n < 1024 && sk->ops->peek(sk, f->h, 0, &iov, 1) > 0; n++)

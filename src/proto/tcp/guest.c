@@ -56,6 +56,8 @@ bool tcp_sent(struct proto *p, struct flow *f, int r, uint32_t len, bool fin)
 	t->rcv_nxt += (uint32_t)BYTES_MAX(r, 0);
 	t->guest_data_at = p->env->now;
 	tcp_kept_drop(p, f, t->rcv_nxt);
+	if (t->guest_mark && seqno_lt(t->guest_mark_seq, t->rcv_nxt))
+		t->guest_mark = false;
 	t->stuck = BYTES_MAX(r, 0) < (int)len;
 	if (t->stuck) {
 		/* what waits in the pool goes out later; the guest must repeat the rest */
@@ -115,31 +117,49 @@ static void keep_tail(struct proto *p, struct flow *f, const struct gather *g, u
 		keep_fin(t, t->rcv_nxt + len);
 }
 
+/* The first PART bytes of what is gathered, which end at an urgent one, or are URGENT */
+static __attribute__((noinline)) int send_part(struct proto *p, struct flow *f, const struct gather *g, uint32_t part,
+					       bool urgent)
+{
+	const struct view v = view_of(g->iov, part);
+	struct iovec iov[TCP_IOV];
+	uint8_t bounce;
+
+	if (urgent)
+		return p->env->sk->ops->urge(p->env->sk, f->h, *(const uint8_t *)view_peek(&v, &bounce, 1));
+	return p->env->sk->ops->send(p->env->sk, f->h, iov, view_iov(&v, iov, TCP_IOV));
+}
+
 /* Hand over what is gathered. False: the flow is gone. */
 static bool flush(struct proto *p, struct flow *f, struct gather *g)
 {
 	struct tcp *t = tcp_of(f);
-	uint32_t len = g->len;
-	bool fin = g->fin;
+	uint32_t len = g->len, part;
+	bool fin = g->fin, urgent;
 	int r = 0, cnt = g->cnt;
 
 	if (!len && !fin)
 		return true;
+	part = tcp_mark_cut(t, len, &urgent);
 	p->tcp_bulk_now += len >= TCP_BULK;
 	g->cnt = 0;
 	g->len = 0;
 	g->fin = false;
-	if (len)
+	if (urgent || part < len)
+		r = send_part(p, f, g, part, urgent);
+	else if (len)
 		r = p->env->sk->ops->send(p->env->sk, f->h, g->iov, cnt);
 	if (r == -EAGAIN || r == -EINTR || r == -EINPROGRESS || (r >= 0 && (uint32_t)r < len))
 		keep_tail(p, f, g, (uint32_t)BYTES_MAX(r, 0), len, fin);
 	if (r == -EINPROGRESS) {
 		t->sending = true;
-		t->send_len = len;
-		t->send_fin = fin;
+		t->send_len = part;
+		t->send_fin = fin && part == len;
 		return true;
 	}
-	return tcp_sent(p, f, r, len, fin);
+	if (!tcp_sent(p, f, r, part, fin && part == len))
+		return false;
+	return part == len || t->stuck || tcp_pass_kept(p, f);
 }
 
 bool tcp_pass_kept(struct proto *p, struct flow *f)
@@ -160,9 +180,13 @@ static bool ack_news(struct proto *p, struct flow *f, const struct tcp_seg *s)
 	struct tcp *t = tcp_of(f);
 	uint32_t ack = s->h.ack;
 
+	if (!t->recovering)
+		tcp_cap_grow(t, ack - t->una);
 	t->una = ack;
 	if (seqno_lt(t->nxt, ack))
 		t->nxt = ack;
+	if (t->host_mark && seqno_lt(t->host_mark_seq, ack))
+		t->host_mark = false;
 	if (t->fin_sent && ack == t->fin_seq + 1)
 		t->fin_acked = true;
 	t->dupacks = 0;
@@ -214,14 +238,19 @@ static bool take_ack(struct proto *p, struct flow *f, const struct tcp_seg *s)
 		   !t->recovering && t->dupacks < TCP_DUPACKS) {
 		t->dupacks++;
 		/* ack == recover: these may answer what was sent again in vain (RFC 6582 3.2, step 1) */
-		if (t->dupacks == TCP_DUPACKS && (ack != t->recover || t->sack_on))
+		if (t->dupacks == TCP_DUPACKS && (ack != t->recover || t->sack_on)) {
+			tcp_cap_cut(t);
 			tcp_recover(p, t, false);
+		}
 	}
 	/* news after a probe: what is missing below it was sent much earlier (RFC 8985 7.4) */
-	if (news && !t->recovering && (t->probed || tcp_sack_lost(t)))
+	if (news && !t->recovering && (t->probed || tcp_sack_lost(t))) {
+		tcp_cap_cut(t);
 		tcp_recover(p, t, false);
-	else if (news && t->recovering)
+	} else if (news && t->recovering) {
 		t->rexmit_due = true;		/* maybe a hole more */
+		tcp_sack_round(t);
+	}
 	return true;
 }
 
@@ -304,6 +333,19 @@ static bool take_data(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 	return true;
 }
 
+/* An urgent pointer. There is one mark at a time, so an earlier one goes out first. False: the flow is gone. */
+static bool take_mark(struct proto *p, struct flow *f, const struct tcp_seg *s, struct gather *g)
+{
+	struct tcp *t = tcp_of(f);
+
+	if (!(s->h.flags & WIRE_TCP_URG))
+		return true;
+	if (t->guest_mark && seqno_lt(t->guest_mark_seq, t->rcv_nxt + g->len) && !flush(p, f, g))
+		return false;
+	tcp_mark_take(t, s);
+	return true;
+}
+
 /* First check of RFC 9293 3.10.7.4: anything of the segment in the window, or right at its edges */
 static bool acceptable(const struct tcp *t, const struct tcp_seg *s, uint32_t expect)
 {
@@ -335,7 +377,7 @@ static bool take_open(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		if (s->h.seq == expect) {
 			if (!flush(p, f, g))
 				return false;
-			tcp_abort(p, f);
+			tcp_guest_reset(p, f);
 			return false;
 		}
 		if (seqno_gt(s->h.seq, expect) && seqno_lt(s->h.seq, t->rcv_edge))
@@ -375,7 +417,7 @@ static bool take_open(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		challenge_empty(p, f, s, DROP_TCP_ACK_UNSENT);
 		return true;
 	}
-	return take_ack(p, f, s) && take_data(p, f, s, g);
+	return take_ack(p, f, s) && take_mark(p, f, s, g) && take_data(p, f, s, g);
 }
 
 /* The socket is connected to both ends now */
@@ -562,6 +604,7 @@ void tcp_guest(struct proto *p, struct flow *f, const struct tcp_seg *seg, uint3
 	}
 	if (!flush(p, f, &g))
 		return;
+	tcp_timer_heard(p, tcp_of(f));
 	/* blocks may have been more than fitted that send; a socket that is full calls */
 	if (tcp_of(f)->kept_head && !tcp_of(f)->armed && !tcp_pass_kept(p, f))
 		return;

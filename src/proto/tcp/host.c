@@ -125,21 +125,27 @@ bool tcp_push(struct proto *p, struct flow *f)
 	if (t->fin_sent)		/* nothing follows it: an error then counts at once */
 		t->host_more = false;
 	for (int turn = 0; t->host_more && !t->fin_sent; turn++) {
-		int32_t room = (int32_t)(t->una + t->wnd - t->nxt), flight = (int32_t)(t->nxt - t->head);
+		int32_t room = (int32_t)(t->una + t->wnd - t->nxt), flight;
 		uint32_t want;
+		bool wait = false;
 		int r;
 
+		if (t->host_urgent && !tcp_mark_look(p, f, &wait))
+			return false;
+		if (wait)		/* an ACK is on its way */
+			break;
+		flight = (int32_t)(t->nxt - t->head);
 		if (turn == TCP_TURN) {
 			proto_ready(p, f);
 			break;
 		}
-		room = BYTES_MIN(room, (int32_t)TCP_FLIGHT_MAX - flight);
+		room = BYTES_MIN(room, BYTES_MIN((int32_t)TCP_FLIGHT_MAX - flight, tcp_cap_room(t)));
 		if (room <= 0) {
 			if (t->una == t->max)
 				tcp_timer_blocked(p, t);
 			break;
 		}
-		want = BYTES_MIN((uint32_t)room, super);
+		want = tcp_mark_at(t, t->nxt) ? 1 : BYTES_MIN((uint32_t)room, super);
 		r = send_data(p, f, t->nxt, want, t->una != t->max ? small : 0);
 		if (r <= 0) {
 			no_data(p, f, r, &gone);
@@ -164,7 +170,8 @@ void tcp_recover(struct proto *p, struct tcp *t, bool all)
 	t->all_lost = all;
 	t->recovering = t->rexmit_due = true;
 	t->recover = t->max;
-	t->rexmit_end = t->una;
+	t->rexmit_end = t->round_end = t->una;
+	t->again = (struct tcp_range){ t->una, t->una };
 	t->rexmit_ts = tcp_ts_now(p, t);
 }
 
@@ -177,7 +184,7 @@ static bool send_again(struct proto *p, struct flow *f, uint32_t seq, uint32_t w
 	int r;
 
 	*ret_len = 0;
-	want = BYTES_MIN(want, BYTES_MAX((L2_IP_MAX - hdrs) / t->mss, 1u) * t->mss);
+	want = tcp_mark_at(t, seq) ? 1 : BYTES_MIN(want, BYTES_MAX((L2_IP_MAX - hdrs) / t->mss, 1u) * t->mss);
 	r = send_data(p, f, seq, want, 0);
 	if (r > 0)
 		*ret_len = (uint32_t)r;
@@ -188,15 +195,29 @@ static bool send_again(struct proto *p, struct flow *f, uint32_t seq, uint32_t w
 	return !gone;
 }
 
-/* All holes that SACK shows and that were not filled since (RFC 6675 5); *ret_any: there were some. False: the flow is gone. */
+/* The next hole to fill, and whose place moves on then: one that was filled in vain, or the next that was not filled yet */
+static uint32_t *next_hole(struct tcp *t, struct tcp_range *ret)
+{
+	if (seqno_lt(t->again.from, t->una))
+		t->again.from = t->una;
+	if (seqno_lt(t->again.from, t->again.to) && tcp_sack_hole(t, t->again.from, ret) && seqno_lt(ret->from, t->again.to)) {
+		if (seqno_gt(ret->to, t->again.to))
+			ret->to = t->again.to;
+		return &t->again.from;
+	}
+	t->again.to = t->again.from;
+	return tcp_sack_hole(t, t->rexmit_end, ret) ? &t->rexmit_end : NULL;
+}
+
+/* All holes that SACK shows and that are not filled (RFC 6675 5); *ret_any: there were some. False: the flow is gone. */
 static bool fill_holes(struct proto *p, struct flow *f, bool *ret_any)
 {
 	struct tcp *t = tcp_of(f);
 	struct tcp_range hole;
-	uint32_t len;
+	uint32_t len, *at;
 
 	*ret_any = false;
-	for (int turn = 0; tcp_sack_hole(t, t->rexmit_end, &hole); turn++) {
+	for (int turn = 0; (at = next_hole(t, &hole)); turn++) {
 		if (turn == TCP_TURN) {
 			t->rexmit_due = true;
 			proto_ready(p, f);
@@ -206,8 +227,12 @@ static bool fill_holes(struct proto *p, struct flow *f, bool *ret_any)
 			return false;
 		if (!len)
 			break;
-		t->rexmit_end = hole.from + len;
+		*at = hole.from + len;
 		*ret_any = true;
+	}
+	if (seqno_le(t->round_end, t->una) && !t->rexmit_due) {
+		t->round_end = t->rexmit_end;
+		t->round_seq = t->max;
 	}
 	return true;
 }
@@ -248,6 +273,11 @@ bool tcp_probe_tail(struct proto *p, struct flow *f)
 
 	t->probed = true;
 	t->rtt_timing = false;
+	if (t->recovering) {
+		t->again = (struct tcp_range){ t->una, t->rexmit_end };
+		t->round_end = t->una;
+		return tcp_rexmit(p, f, t->mss);
+	}
 	if (t->fin_sent)
 		tcp_emit(p, f, WIRE_TCP_FIN | WIRE_TCP_ACK, t->fin_seq);
 	else if (!send_again(p, f, end - len, len, &len))
@@ -274,6 +304,8 @@ static void connected(struct proto *p, struct flow *f, uint32_t mask)
 		return;
 	}
 	tcp_dns_connected(p, f);
+	if (tcp_is_probe(t->ttl_guest))
+		p->env->sk->ops->set(p->env->sk, f->h, SK_OPT_ERRORS, 0);
 	t->host_rdhup = mask & EV_RDHUP;
 	t->host_more = mask & (EV_IN | EV_PRI | EV_RDHUP);
 	p->env->sk->ops->room(p->env->sk, f->h, &r);

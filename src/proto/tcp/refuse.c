@@ -5,7 +5,8 @@
  * is RST. Unreachable and prohibited are ICMP errors that quote the guest's SYN:
  * Linux ends a connect() at once by any of them (tcp_v4_err, tcp_v6_err), with
  * the errno of its tables icmp_err_convert and icmpv6_err_convert. IPv4 has no
- * code that becomes EACCES there: "prohibited" arrives as EHOSTUNREACH. A
+ * code that becomes EACCES there: "prohibited" arrives as EHOSTUNREACH. Where
+ * the SYN's TTL is that of a traceroute, the router that it reached is named. A
  * time-out is silence: the guest's own timer, as old as the host's, says it.
  *
  * Only connects come here: on an open connection such errors are soft to every
@@ -26,7 +27,7 @@ static void refuse_quote(struct proto *p, const struct flow_key *k, const struct
 	uint8_t l4[WIRE_TCP_LEN];
 	const struct iovec iov = { l4, sizeof(l4) };
 	const struct proto_quote q = {
-		.src = k->guest, .dst = k->far, .proto = WIRE_IP_TCP, .ttl = 64, .tos = syn->tos, .df = true,
+		.src = k->guest, .dst = k->far, .proto = WIRE_IP_TCP, .ttl = syn->ttl ? syn->ttl : 64, .tos = syn->tos, .df = true,
 		.l4_len = sizeof(l4), .l4 = view_of(&iov, sizeof(l4)),
 	};
 
@@ -50,13 +51,28 @@ bool tcp_refuse(struct proto *p, const struct flow_key *k, const struct tcp_seg 
 	return true;
 }
 
+/* The error of the router where the guest's probe ended, as it came; false: there is none */
+static bool refuse_by_hop(struct proto *p, const struct flow *f, const struct tcp_seg *syn)
+{
+	const struct sk_addr to = proto_host_addr(p, &f->key.far, f->key.far_port);
+	struct proto_icmp icmp;
+	struct sk_err e;
+	uint8_t quote[1];
+
+	if (!tcp_is_probe(syn->ttl) || p->env->sk->ops->recv_err(p->env->sk, f->h, &e, quote, sizeof(quote)) < 0 ||
+	    e.local || !proto_icmp_relay(p, &e, &to.a, &f->key.far, &icmp))
+		return false;
+	refuse_quote(p, &f->key, syn, &icmp);
+	return true;
+}
+
 void tcp_connect_failed(struct proto *p, struct flow *f, int err)
 {
 	const struct tcp *t = tcp_of(f);
-	const struct tcp_seg syn = { .h = { .seq = t->irs, .wnd = (uint16_t)t->wnd }, .tos = t->tos_guest };
+	const struct tcp_seg syn = { .h = { .seq = t->irs, .wnd = (uint16_t)t->wnd }, .tos = t->tos_guest, .ttl = t->ttl_guest };
 
 	trace_add(p->env->tr, p->env->now, "tcp connect failed", flow_idx(p->flows, f), (uint32_t)-err, 0);
-	if (tcp_refuse(p, &f->key, &syn, err))
+	if (refuse_by_hop(p, f, &syn) || tcp_refuse(p, &f->key, &syn, err))
 		tcp_abort(p, f);
 	else
 		tcp_reset(p, f);

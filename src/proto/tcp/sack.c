@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What the guest has of what we sent, by its selective acknowledgements
- * (RFC 2018, 6675). A scoreboard of a few ranges: with more of them the highest
+ * (RFC 2018, 6675), and whether what was sent again arrived: repairs go in rounds
+ * of about one RTT, and what is still missing at the end of one was lost again.
+ * That is RACK (RFC 8985) with one time for all segments instead of one for each.
+ * A scoreboard of a few ranges: with more of them the highest
  * are forgotten, and are sent again in the worst case. Numbers only.
  *
  * Invariant: ranges ascend, don't touch each other, and lie between una and max.
@@ -55,6 +58,8 @@ bool tcp_sack_take(struct tcp *t, const struct wire_tcp *h)
 		if (seqno_le(r.from, una) || seqno_ge(r.from, r.to) || seqno_gt(r.to, t->max) || range_known(t, &r))
 			continue;
 		range_add(t, r);
+		if (seqno_gt(r.to, t->sacked_max))
+			t->sacked_max = r.to;
 		news = true;
 	}
 	return news;
@@ -64,6 +69,8 @@ void tcp_sack_trim(struct tcp *t)
 {
 	int gone = 0;
 
+	if (seqno_lt(t->sacked_max, t->una))
+		t->sacked_max = t->una;
 	while (gone < t->sacked_cnt && seqno_le(t->sacked[gone].to, t->una))
 		gone++;
 	t->sacked_cnt -= (uint8_t)gone;
@@ -72,13 +79,29 @@ void tcp_sack_trim(struct tcp *t)
 		t->sacked[0].from = t->una;
 }
 
-bool tcp_sack_lost(const struct tcp *t)
+uint32_t tcp_sack_sum(const struct tcp *t)
 {
 	uint32_t sum = 0;
 
 	for (int i = 0; i < t->sacked_cnt; i++)
 		sum += t->sacked[i].to - t->sacked[i].from;
-	return t->sacked_cnt >= TCP_DUPACKS || sum > (TCP_DUPACKS - 1u) * t->mss;
+	return sum;
+}
+
+bool tcp_sack_lost(const struct tcp *t)
+{
+	return t->sacked_cnt >= TCP_DUPACKS || tcp_sack_sum(t) > (TCP_DUPACKS - 1u) * t->mss;
+}
+
+void tcp_sack_round(struct tcp *t)
+{
+	if (seqno_le(t->round_end, t->una))	/* none has begun: what was lost is not all sent yet */
+		return;
+	/* as much beyond as shows a loss in the first place */
+	if (seqno_le(t->sacked_max, t->round_seq + (TCP_DUPACKS - 1u) * t->mss))
+		return;
+	t->again = (struct tcp_range){ t->una, t->round_end };
+	t->round_end = t->una;		/* the next one begins when that is sent */
 }
 
 bool tcp_sack_hole(const struct tcp *t, uint32_t from, struct tcp_range *ret)

@@ -115,6 +115,10 @@ uint32_t tcp_data_hdr(struct proto *p, struct flow *f, uint8_t *hdr, uint32_t se
 		.seq = seq, .ack = t->rcv_nxt, .wnd = tcp_win_field(t), .flags = flags,
 	};
 
+	if (tcp_mark_at(t, seq)) {
+		h.flags |= WIRE_TCP_URG;
+		h.urg = 1;
+	}
 	put_ts(p, t, &h);
 	return put_headers(p->env, hdr, &f->key, &h, len, t->tos_host);
 }

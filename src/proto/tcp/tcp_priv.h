@@ -35,6 +35,7 @@
 #define TCP_QUIET	(2 * NS_S)	/* how long a lost last ACK can be repeated */
 #define TCP_DUPACKS	3		/* RFC 5681 3.2 */
 #define TCP_FLIGHT_MAX	(15u << 20)	/* most in flight to the guest: a peek can step over 16 MiB where SO_PEEK_OFF is missing */
+#define TCP_CAP_MIN	(4 * TCP_SUPER)	/* ... and at least, however much is lost: some 170 frames of 1500 bytes */
 #define TCP_TS_LEN	12u		/* timestamps in every segment, padded (RFC 7323 A) */
 #define TCP_PAWS_IDLE	(24 * 86400 * NS_S)	/* the guest's last timestamp is void after this (RFC 7323 5.5) */
 #define TCP_SACKED	8		/* ranges of the scoreboard; a guest reports four at a time */
@@ -69,6 +70,7 @@ struct tcp {
 	uint8_t ws_guest, ws_ours;	/* shifts of windows from and to the guest; both 0 if one side offers none */
 	uint8_t dupacks, retries, backoff;
 	uint8_t challenges;		/* since challenge_at */
+	uint8_t idle_probes;		/* sent to a silent guest, none answered */
 
 	/* half-close: each stays true once set */
 	bool guest_fin;			/* the guest's FIN was accepted and passed on */
@@ -76,7 +78,9 @@ struct tcp {
 
 	bool host_more;			/* the socket may hold data beyond nxt */
 	bool host_rdhup;		/* the peer sent its end: read until 0 */
-	bool host_urgent;		/* there was urgent data: a peek ends at its mark, short of what is there (TCP-49) */
+	bool host_urgent;		/* urgent data waits: a peek ends at its mark, short of what is there (TCP-49) */
+	bool host_mark;			/* the byte at host_mark_seq is urgent, and not acknowledged */
+	bool guest_mark;		/* ... and that of the guest at guest_mark_seq was not passed on yet */
 	bool host_err;			/* the socket failed: pass on what is there, then reset */
 	bool ack_due;			/* the guest is owed an ACK */
 	bool ack_now;			/* ... without delay */
@@ -103,6 +107,7 @@ struct tcp {
 	uint8_t syn_flags;		/* of our SYN, for its identical retransmission */
 	uint16_t syn_wnd;
 	uint8_t tos_guest, tos_host;	/* DSCP as last passed on, and of our packets to the guest */
+	uint8_t ttl_guest;		/* of the guest's SYN */
 	bool keep_alive;		/* probes of the host socket are on ... */
 	uint16_t keep_idle_s;		/* ... after this many seconds, 0: the kernel's default */
 	ns_t keep_at;			/* the guest's last probe */
@@ -112,12 +117,17 @@ struct tcp {
 
 	uint32_t iss, una, nxt, max;	/* max: highest sent ever, FIN included */
 	uint32_t fin_seq;
+	uint32_t host_mark_seq, guest_mark_seq;
 	uint32_t head;			/* sequence at the head of the socket's receive queue, <= una */
 	uint32_t wnd, wnd_max, wl1, wl2; /* guest's window in bytes */
+	uint32_t cap;			/* most in flight after a loss, 0: the guest's window alone decides */
 	uint32_t recover, rtt_seq;
 	uint32_t rexmit_end;		/* end of what was sent again in this recovery */
+	uint32_t round_end, round_seq;	/* what was sent again below round_end was sent before anything from round_seq on */
+	uint32_t sacked_max;		/* the highest that the guest ever reported, or acknowledged */
 	uint32_t rexmit_ts;		/* our timestamp of the first of it (RFC 3522) */
 	struct tcp_range { uint32_t from, to; } sacked[TCP_SACKED];	/* what the guest has beyond una, ascending */
+	struct tcp_range again;		/* holes in here were filled in vain: next to be sent once more */
 
 	uint32_t ts_off;		/* our timestamps: milliseconds of the clock plus this */
 	uint32_t syn_ts;		/* timestamp of our SYN, in each retransmission of it */
@@ -138,6 +148,7 @@ struct tcp {
 	ns_t rtt_at, srtt, rttvar, rto;
 	ns_t challenge_at;
 	ns_t rto_at, ack_at, drop_at, push_at; /* deadlines, NS_NEVER: none */
+	ns_t idle_at;			/* the guest said nothing until then: probe it */
 };
 
 _Static_assert(sizeof(struct tcp) <= FLOW_BODY_LEN, "struct tcp must fit the flow's body");
@@ -145,6 +156,12 @@ _Static_assert(sizeof(struct tcp) <= FLOW_BODY_LEN, "struct tcp must fit the flo
 static inline struct tcp *tcp_of(struct flow *f)
 {
 	return flow_body(f);
+}
+
+/* A SYN with this TTL: one of a traceroute */
+static inline bool tcp_is_probe(uint8_t ttl)
+{
+	return ttl && ttl < SK_TTL_PROBE;
 }
 
 /* --- fsm.c --- */
@@ -157,6 +174,8 @@ bool tcp_phase_legal(enum tcp_phase from, enum tcp_phase to);
 void tcp_reset(struct proto *p, struct flow *f);
 /* The guest is gone or reset: RST to the peer only */
 void tcp_abort(struct proto *p, struct flow *f);
+/* The guest reset the connection, or forgot it: as tcp_abort(), but the peer still gets what stands before the guest's FIN */
+void tcp_guest_reset(struct proto *p, struct flow *f);
 /* Both ends done: socket closed, flow kept for the quiet period (this one does not free) */
 void tcp_finish(struct proto *p, struct flow *f);
 /* What the guest's SYN says about it */
@@ -181,6 +200,18 @@ void tcp_half_open_end(struct proto *p, struct tcp *t);
 void tcp_pass_class(struct proto *p, struct flow *f, uint8_t tos);
 /* An old segment that may be a keep-alive probe */
 void tcp_pass_keep_alive(struct proto *p, struct flow *f, const struct tcp_seg *s);
+
+/* An urgent pointer (RFC 6093: it points behind the byte, as all systems have it) */
+void tcp_mark_take(struct tcp *t, const struct tcp_seg *s);
+/* Of LEN bytes at rcv_nxt, how many go in one send: all, those before the urgent one, or that alone, which *ret tells */
+uint32_t tcp_mark_cut(const struct tcp *t, uint32_t len, bool *ret);
+/* With urgent data of the peer: whether something may be sent now, and where its mark is. False: the flow is gone. */
+bool tcp_mark_look(struct proto *p, struct flow *f, bool *ret_wait);
+/* The byte at SEQ is urgent: it travels alone, as each segment of a super-frame would have the pointer of the first */
+static inline bool tcp_mark_at(const struct tcp *t, uint32_t seq)
+{
+	return t->host_mark && seq == t->host_mark_seq;
+}
 
 /* --- refuse.c --- */
 /* Tell the guest that its SYN failed with negative errno ERR; false: a reset is the answer, or all that is left */
@@ -210,7 +241,9 @@ bool tcp_push(struct proto *p, struct flow *f);
 bool tcp_rexmit(struct proto *p, struct flow *f, uint32_t limit);
 /* Begin to repair a loss: what was sent up to now counts as one (RFC 6582 3.2). ALL: none of it can be trusted to arrive. */
 void tcp_recover(struct proto *p, struct tcp *t, bool all);
-/* The last segment again, so that the guest tells what it has (RFC 8985 7.3). False: the flow is gone. */
+/* Silence where an answer was due: in a repair the holes once more, else the last segment, so that the guest tells what it has
+ * (RFC 8985 7.3). False: the flow is gone.
+ */
 bool tcp_probe_tail(struct proto *p, struct flow *f);
 /* Discard what the guest acknowledged; lazily unless ALL. False: the flow is gone. */
 bool tcp_discard(struct proto *p, struct flow *f, bool all);
@@ -233,10 +266,22 @@ int tcp_kept_ranges(struct proto *p, struct flow *f, struct tcp_range *ret, int 
 bool tcp_sack_take(struct tcp *t, const struct wire_tcp *h);
 /* Forget what lies before una */
 void tcp_sack_trim(struct tcp *t);
+/* Bytes that the guest has beyond una, as far as we know */
+uint32_t tcp_sack_sum(const struct tcp *t);
 /* A loss can be taken for sure at una (RFC 6675 4, IsLost) */
 bool tcp_sack_lost(const struct tcp *t);
+/* After news in a repair: what was sent again and lost again is due once more (RFC 8985 3.1: something sent later arrived) */
+void tcp_sack_round(struct tcp *t);
 /* Next hole at FROM or later that is below something the guest has: false, there is none */
 bool tcp_sack_hole(const struct tcp *t, uint32_t from, struct tcp_range *ret);
+
+/* --- cap.c --- */
+/* Something was lost on the way to the guest */
+void tcp_cap_cut(struct tcp *t);
+/* So much arrived, and nothing is missing */
+void tcp_cap_grow(struct tcp *t, uint32_t acked);
+/* Bytes that may be sent now, maybe negative */
+int32_t tcp_cap_room(const struct tcp *t);
 
 /* --- timestamps (RFC 7323) --- */
 static inline uint32_t tcp_ts_now(const struct proto *p, const struct tcp *t)
@@ -277,6 +322,7 @@ void tcp_timer_acked(struct proto *p, struct tcp *t);
 void tcp_timer_echo(struct proto *p, struct tcp *t, uint32_t ts_ecr);
 void tcp_timer_blocked(struct proto *p, struct tcp *t);	/* window closed, nothing in flight */
 void tcp_timer_ack_sent(struct tcp *t);
+void tcp_timer_heard(struct proto *p, struct tcp *t);	/* the guest is there */
 void tcp_timer_sync(struct proto *p, struct flow *f);
 ns_t tcp_rto(const struct tcp *t);
 

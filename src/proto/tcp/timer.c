@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Deadlines of a TCP flow: retransmission or window probe, and a delayed ACK,
- * independent of each other (TCP-58). They share the flow's one timer, which is
- * moved only to an earlier time; when it fires too early it is set anew. So a
- * segment costs no timer operation in the usual case.
+ * Deadlines of a TCP flow: retransmission or window probe, a delayed ACK, and
+ * the probe of a silent guest, independent of each other (TCP-58, W-33). They
+ * share the flow's one timer, which is moved only to an earlier time; when it
+ * fires too early it is set anew. So a segment costs no timer operation in the
+ * usual case.
+ * The guest is probed as the host's kernel would (RFC 9293 3.8.4): after two
+ * hours, so that idle connections cost nothing, a guest that was suspended for a
+ * while keeps them, and one that was restarted loses them in the end (TCP-80).
  * RTO as RFC 6298, with Karn's rule: a retransmitted range gives no sample.
  */
 #include "tcp_priv.h"
@@ -17,12 +21,15 @@ ns_t tcp_rto(const struct tcp *t)
 	return BYTES_MIN(rto, TCP_RTO_MAX);
 }
 
-/* Whether silence is first answered by a probe of the tail: its answer tells of losses that nothing else would show before
- * the RTO (RFC 8985 7.2). A single segment may rest with the guest for a delayed ACK.
+/* Whether silence is first answered by a probe of the tail, or of the holes in a repair: its answer tells of losses that
+ * nothing else would show before the RTO (RFC 8985 7.2). A single segment may rest with the guest for a delayed ACK, one that
+ * fills a hole may not (RFC 5681 4.2).
  */
 static bool may_probe(const struct tcp *t, uint32_t end_seq)
 {
-	return t->sack_on && !t->probed && !t->recovering && t->wnd && end_seq - t->una > t->mss;
+	if (!t->sack_on || t->probed || !t->wnd)
+		return false;
+	return t->recovering ? t->sacked_cnt : end_seq - t->una > t->mss;
 }
 
 static ns_t first_wait(const struct tcp *t, uint32_t end_seq)
@@ -40,7 +47,7 @@ void tcp_timer_data_sent(struct proto *p, struct tcp *t, uint32_t end_seq, bool 
 		t->rtt_at = p->env->now;
 	}
 	if (again)
-		t->rto_at = p->env->now + tcp_rto(t);
+		t->rto_at = p->env->now + first_wait(t, end_seq);
 	else if (t->rto_at == NS_NEVER || may_probe(t, end_seq))	/* what began with too little for a probe may get one now */
 		t->rto_at = BYTES_MIN(t->rto_at, p->env->now + first_wait(t, end_seq));
 }
@@ -100,11 +107,19 @@ void tcp_timer_ack_sent(struct tcp *t)
 	t->rcv_acked = t->rcv_nxt;
 }
 
+void tcp_timer_heard(struct proto *p, struct tcp *t)
+{
+	t->idle_at = p->env->now + p->tcp->keep_time;
+	t->idle_probes = 0;
+}
+
 void tcp_timer_sync(struct proto *p, struct flow *f)
 {
 	struct tcp *t = tcp_of(f);
 	ns_t at = BYTES_MIN(BYTES_MIN(t->rto_at, t->ack_at), BYTES_MIN(t->drop_at, t->push_at));
 
+	if (t->phase == TCP_PHASE_OPEN)
+		at = BYTES_MIN(at, t->idle_at);
 	if (at == NS_NEVER)
 		return;
 	if (!twheel_armed(&f->timer) || f->timer.due_tick * (uint64_t)TWHEEL_TICK > (uint64_t)(at + TWHEEL_TICK))
@@ -164,8 +179,25 @@ static bool rto_expired(struct proto *p, struct flow *f)
 	/* the guest may have given up what it reported (RFC 2018 8) */
 	t->sacked_cnt = 0;
 	t->dupacks = 0;
+	tcp_cap_cut(t);
 	tcp_recover(p, t, true);
 	return tcp_rexmit(p, f, t->mss);
+}
+
+/* A guest that was silent for long: is it still there, and does it know of this (TCP-80)? False: the flow is gone. */
+static bool idle_expired(struct proto *p, struct flow *f)
+{
+	struct tcp *t = tcp_of(f);
+
+	if (t->idle_probes == p->tcp->keep_probes) {
+		tcp_emit(p, f, WIRE_TCP_RST | WIRE_TCP_ACK, t->max);
+		tcp_guest_reset(p, f);
+		return false;
+	}
+	t->idle_probes++;
+	t->idle_at = p->env->now + p->tcp->keep_interval;
+	tcp_emit(p, f, WIRE_TCP_ACK, t->una - 1);
+	return true;
 }
 
 void tcp_timer(struct proto *p, struct flow *f)
@@ -186,5 +218,7 @@ void tcp_timer(struct proto *p, struct flow *f)
 		if (!rto_expired(p, f))
 			return;
 	}
+	if (t->phase == TCP_PHASE_OPEN && t->idle_at <= p->env->now && !idle_expired(p, f))
+		return;
 	tcp_settle(p, f);
 }

@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include "base/bytes.h"
+#include "proto/group.h"
 #include "wire/udp.h"
 
 #define UDP_RUN_MAX	65487		/* payload of a run: the smaller of both families' limits, headers off */
@@ -80,7 +81,7 @@ static bool send_join(struct udp_send *s, const struct view *v, const struct wir
 	uint32_t need = v->len;
 
 	if (!s->cnt || !s->seg || !v->len || v->len > s->seg || s->seg_cnt == UDP_SEG_MAX ||
-	    d->len + v->len > UDP_RUN_MAX || d->ttl != ip->ttl || d->tos != ip->tos)
+	    d->len + v->len > UDP_RUN_MAX || d->ttl != ip->ttl || d->tos != ip->tos || d->df != proto_df(ip))
 		return false;
 	if (!s->copied)
 		need += d->len;
@@ -129,7 +130,8 @@ static void send_add(struct udp_send *s, const struct view *v, const struct wire
 	d->seg = v->len > seg ? (uint16_t)seg : 0;
 	d->ttl = ip->ttl ? ip->ttl : 1;
 	d->tos = ip->tos;
-	if (u->by_host) {
+	d->df = (uint8_t)proto_df(ip);
+	if (u->by_host || u->open) {
 		d->to_from = u->to;
 		d->local = u->local;
 	}
@@ -168,6 +170,7 @@ static void guest_one(struct udp_send *s, const struct proto_pkt *pkt)
 	u->ttl = pkt->ip.ttl;
 	u->tos = pkt->ip.tos;
 	u->df = pkt->ip.df;
+	u->whole = proto_df(&pkt->ip) == SK_DF_YES;
 	u->len = (uint16_t)(gso ? BYTES_MIN(seg, v.len) : v.len);
 	if (s->f->h < 0) {		/* no sign of life: the next try must come, flood or not */
 		udp_err_refused(s->p, s->f, u->refused, &v);
@@ -177,6 +180,10 @@ static void guest_one(struct udp_send *s, const struct proto_pkt *pkt)
 	udp_alive(s->p, u, &u->guest_cnt);
 	if (u->dns.way.on)
 		udp_dns_query(s->p, s->f, &v);
+	if (u->owner)			/* lives as long as those that have its socket */
+		udp_body(&s->p->flows->tab[u->owner - 1])->last = u->last;
+	if (u->open && s->p->groups)
+		group_sent(s->p, v, gso ? seg : v.len);
 	if (gso && v.len > seg)
 		send_run(s, v, &pkt->ip, seg);
 	else if (!send_join(s, &v, &pkt->ip))
@@ -192,8 +199,10 @@ void udp_guest(struct proto *p, const struct flow_key *key, struct flow *f, cons
 
 	if (!key->guest_port || !key->far_port)
 		why = DROP_UDP_BAD;
-	else if (inaddr_is_unset(&key->far) || inaddr_is_broadcast(&key->far) || !inaddr_is_unicast(&key->guest))
+	else if (inaddr_is_unset(&key->far) || !inaddr_is_unicast(&key->guest))
 		why = DROP_IP_ADDR;
+	else if ((key->far_port == UDP_DHCP_PORT || key->far_port == UDP_DHCP6_PORT) && fwd_is_group(p->fwd, &key->far))
+		why = DROP_UDP_SERVICE;
 	else if (!f)
 		f = udp_flow_answer(p, key);
 	if (!f && why == DROP_CNT)
@@ -211,6 +220,8 @@ void udp_guest(struct proto *p, const struct flow_key *key, struct flow *f, cons
 		guest_one(&s, &pkt[i]);
 	if (s.cnt)
 		send_flush(&s);
+	if (udp_body(f)->open && p->groups)
+		group_port(p, &key->far, key->far_port);
 }
 
 /* Up to MAX datagrams into the scratch */
@@ -269,6 +280,11 @@ static void host_turn(struct proto *p, struct flow *f, bool errors)
 
 	if (f->h < 0 || udp_body(f)->by_host)
 		return;
+	if (udp_body(f)->open) {
+		if (udp_group_turn(p, f, errors))
+			proto_ready(p, f);
+		return;
+	}
 	if (errors)
 		dead = udp_err_flow(p, f, &more_err);
 	if (!dead)
@@ -303,11 +319,35 @@ static bool listen_same(const struct sk_dgram *x, const struct sk_dgram *y)
 	       inaddr_eq(&x->to_from.a, &y->to_from.a) && inaddr_eq(&x->local.a, &y->local.a);
 }
 
-int udp_listen_recv(struct proto *p, const struct udp_listener *l, const struct ev_hit *hit, struct sk_dgram *d, int max)
+/* Whether a datagram that arrived is for the guest: broadcasts only where they were asked for, and none of its own */
+static bool listen_takes(struct proto *p, const struct udp_listener *l, const struct sk_dgram *d)
 {
-	if (hit->mask & (EV_ERR | EV_HUP))
-		udp_err_listener(p, l);
-	return host_recv(p, l->h, d, max);
+	if (!d->to_all)
+		return true;
+	if (l->owner && !(p->groups && p->groups->on) && !inaddr_is_multicast(&d->local.a)) {
+		env_drop(p->env, DROP_UDP_TO_ALL);
+		return false;
+	}
+	if (p->groups && group_is_echo(p, d)) {
+		env_drop(p->env, DROP_GROUP_ECHO);
+		return false;
+	}
+	return true;
+}
+
+void udp_listen_errors(struct proto *p, const struct udp_listener *l)
+{
+	udp_err_listener(p, l);
+}
+
+int udp_listen_recv(struct proto *p, const struct udp_listener *l, struct sk_dgram *d, int max)
+{
+	int r, tries = 0;
+
+	do
+		r = host_recv(p, l->h, d, max);
+	while (r < 0 && r != -EAGAIN && ++tries <= UDP_TRIES);	/* an error of an earlier datagram: what waits is behind it */
+	return r;
 }
 
 void udp_listened(struct proto *p, const struct udp_listener *l, const struct sk_dgram *d, int n)
@@ -317,7 +357,11 @@ void udp_listened(struct proto *p, const struct udp_listener *l, const struct sk
 
 	udp_outs_init(&o, p);
 	for (int i = 0; i < n; i++) {
-		if (!i || !listen_same(&d[i], &d[i - 1]))
+		if (!listen_takes(p, l, &d[i])) {
+			f = NULL;
+			continue;
+		}
+		if (!i || !f || !listen_same(&d[i], &d[i - 1]))
 			f = udp_flow_host(p, l, &d[i]);
 		if (!f)
 			continue;
@@ -328,9 +372,17 @@ void udp_listened(struct proto *p, const struct udp_listener *l, const struct sk
 	p->udp_burst |= n > 1;
 }
 
+bool udp_listen_turn(struct proto *p, const struct udp_listener *l, bool errors)
+{
+	const bool more_err = errors && udp_err_listener(p, l);
+	struct sk_dgram d[UDP_LISTEN_MAX];
+	const int n = udp_listen_recv(p, l, d, UDP_LISTEN_MAX);
+
+	udp_listened(p, l, d, n);
+	return more_err || n == UDP_LISTEN_MAX;
+}
+
 void udp_listen(struct proto *p, const struct udp_listener *l, const struct ev_hit *hit)
 {
-	struct sk_dgram d[UDP_LISTEN_MAX];
-
-	udp_listened(p, l, d, udp_listen_recv(p, l, hit, d, UDP_LISTEN_MAX));
+	udp_listen_turn(p, l, hit->mask & (EV_ERR | EV_HUP));
 }

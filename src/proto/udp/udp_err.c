@@ -3,7 +3,8 @@
  * What the host side says about the guest's datagrams: entries of error
  * queues become ICMP errors with the datagram quoted as the guest sent it
  * (UDP-30 to UDP-35). The flow survives them; a queue that can't be read ends
- * it.
+ * it. The other way round, a guest that refuses a datagram ends the flow, so that
+ * the host refuses the next one.
  */
 #include "udp_priv.h"
 
@@ -59,9 +60,14 @@ static void err_relay(struct proto *p, struct flow *f, const struct sk_err *e, u
 
 	if (udp_dns_refused(p, f, e))
 		return;
+	udp_body(f)->closed |= e->code == ECONNREFUSED;
 	/* a resolver may be of the other family */
 	if (inaddr_is_v4(&to) != v4 ? !proto_icmp_errno(p, e->code, v4, 0, &icmp) : !proto_icmp_relay(p, e, &to, &f->key.far, &icmp))
 		return;
+	if (!u->whole && proto_icmp_was_cut(e)) {
+		proto_icmp_teach(p, &icmp, &f->key);
+		return;
+	}
 	/* a router quotes only the beginning: the rest of the length is most likely that of the last datagram */
 	err_send(p, f, &icmp, &v, BYTES_MAX(e->len, u->len));
 }
@@ -97,12 +103,13 @@ bool udp_err_flow(struct proto *p, struct flow *f, bool *ret_more)
 	return false;
 }
 
-void udp_err_listener(struct proto *p, const struct udp_listener *l)
+bool udp_err_listener(struct proto *p, const struct udp_listener *l)
 {
 	struct flow_key key;
 	struct sk_err e;
+	int n;
 
-	for (int n = 0; n < UDP_ERR_MAX && err_next(p, l->h, &e) > 0; n++) {
+	for (n = 0; n < UDP_ERR_MAX && err_next(p, l->h, &e) > 0; n++) {
 		struct flow *f;
 
 		if (udp_flow_host_key(p, l, &e.to, &key) < 0)
@@ -112,12 +119,31 @@ void udp_err_listener(struct proto *p, const struct udp_listener *l)
 			err_relay(p, f, &e, p->scratch);
 	}
 	p->env->sk->ops->result(p->env->sk, l->h);
+	return n == UDP_ERR_MAX;
 }
 
 void udp_err_refused(struct proto *p, struct flow *f, int code, const struct view *payload)
 {
 	struct proto_icmp icmp;
 
+	if (udp_body(f)->open)		/* no error about what went to a group (RFC 1122 3.2.2) */
+		return;
 	if (proto_icmp_errno(p, code, inaddr_is_v4(&f->key.guest), 0, &icmp) && proto_icmp_allow(p))
 		err_send(p, f, &icmp, payload, payload->len);
+}
+
+bool udp_told(struct proto *p, struct flow *f, const struct proto_told *told)
+{
+	struct udp_flow *u = udp_body(f);
+	const uint32_t mtu = u->mtu ? u->mtu : p->env->l2->mtu;
+
+	if (told->kind == PROTO_TOLD_TOO_BIG && told->mtu < mtu) {
+		u->mtu = (uint16_t)told->mtu;
+		return true;
+	}
+	/* a published port has other peers; without a socket of the flow's own, the host's kernel refuses what comes next */
+	if (told->kind != PROTO_TOLD_REFUSED || u->by_host || f->h < 0)
+		return false;
+	udp_end(p, f);
+	return true;
 }

@@ -31,6 +31,8 @@ static ns_t flow_timeout(const struct proto *p, const struct flow *f)
 
 	if (u->refused)
 		return UDP_REFUSED;
+	if (u->owned_cnt)
+		return p->udp->timeout_stream;	/* as long as any of those can last */
 	if (flow_dns_done(f, u))
 		return BYTES_MIN(UDP_DNS, p->udp->timeout_oneway);
 	if (answers && (u->guest_cnt > 1 || u->host_cnt > 1))
@@ -38,9 +40,10 @@ static ns_t flow_timeout(const struct proto *p, const struct flow *f)
 	return p->udp->timeout_oneway;
 }
 
-static struct flow *udp_flow_new(struct proto *p, const struct flow_key *key)
+struct flow *udp_flow_new(struct proto *p, const struct flow_key *key)
 {
-	struct flow *f = flow_new(p->flows, key);
+	const bool full = p->udp->flows_max && p->udp_flows >= p->udp->flows_max;
+	struct flow *f = full ? NULL : flow_new(p->flows, key);
 
 	if (!f && proto_evict(p))
 		f = flow_new(p->flows, key);
@@ -48,6 +51,7 @@ static struct flow *udp_flow_new(struct proto *p, const struct flow_key *key)
 		env_drop(p->env, DROP_FLOW_FULL);
 		return NULL;
 	}
+	p->udp_flows++;
 	f->h = -1;
 	udp_body(f)->last = p->env->now;
 	return f;
@@ -75,14 +79,20 @@ int udp_flow_open(struct proto *p, struct flow *f, const struct sk_addr *to)
 
 struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key)
 {
-	struct flow *f = udp_flow_new(p, key);
 	struct udp_flow *u;
+	struct flow *f;
 	int h;
 
+	/* a flood of them must not fill the table with flows that only say so */
+	if (p->udp->sockets_max && p->udp_sockets >= p->udp->sockets_max && !proto_evict(p)) {
+		env_drop(p->env, DROP_NO_DESCRIPTOR);
+		return NULL;
+	}
+	f = udp_flow_new(p, key);
 	if (!f)
 		return NULL;
 	u = udp_body(f);
-	h = udp_dns_open(p, f);
+	h = fwd_is_group(p->fwd, &key->far) ? udp_group_open(p, f) : udp_dns_open(p, f);
 	if (h == -ENOENT) {
 		u->to = proto_host_addr(p, &key->far, key->far_port);
 		h = udp_flow_open(p, f, &u->to);
@@ -91,6 +101,7 @@ struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key)
 		u->refused = -h;
 	else
 		f->h = h;
+	p->udp_sockets += h >= 0;
 	trace_add(p->env->tr, p->env->now, "udp: open by guest", flow_idx(p->flows, f), key->far_port, (uint32_t)u->refused);
 	udp_flow_arm(p, f);
 	return f;
@@ -101,22 +112,37 @@ void udp_flow_answered(struct proto *p, struct flow *f)
 	struct udp_flow *u = udp_body(f);
 
 	udp_alive(p, u, &u->host_cnt);
+	u->closed = false;
 	if (flow_dns_done(f, u))
 		udp_flow_arm(p, f);	/* an earlier time than the one that it waits for */
+}
+
+bool udp_is_answering(struct flow *f)
+{
+	return udp_body(f)->by_host;
+}
+
+bool udp_has_socket(struct flow *f)
+{
+	return f->h >= 0 && !udp_body(f)->by_host;
 }
 
 bool udp_spare(const struct proto *p, struct flow *f, struct proto_spare *ret)
 {
 	const struct udp_flow *u = udp_body(f);
 	const bool once = u->guest_cnt == 1 && u->host_cnt == 1;
+	const uint8_t answers = u->by_host ? u->guest_cnt : u->host_cnt;
 
 	ret->last = u->last;
-	ret->answered = once || flow_dns_done(f, u);
-	if (u->by_host || u->last == p->env->now)
+	ret->answered = once || u->closed || u->refused || flow_dns_done(f, u);
+	if (u->last == p->env->now || u->owned_cnt || !f->key.guest_port)
 		return false;
 	if (ret->answered)
 		return true;
-	return (!u->host_cnt || f->key.far_port == PROTO_DNS_PORT) && u->last + PROTO_SPARE_WAIT <= p->env->now;
+	if (!answers || (!u->by_host && f->key.far_port == PROTO_DNS_PORT))
+		return u->last + PROTO_SPARE_WAIT <= p->env->now;
+	ret->idle = true;
+	return u->last + p->udp->timeout_oneway <= p->env->now;
 }
 
 int udp_flow_host_key(struct proto *p, const struct udp_listener *l, const struct sk_addr *peer, struct flow_key *ret)
@@ -137,6 +163,14 @@ int udp_flow_host_key(struct proto *p, const struct udp_listener *l, const struc
 	return 0;
 }
 
+/* The flow has its owner's handle no more */
+static void udp_disown(struct proto *p, struct udp_flow *u)
+{
+	if (u->owner)
+		udp_body(&p->flows->tab[u->owner - 1])->owned_cnt--;
+	u->owner = 0;
+}
+
 struct flow *udp_flow_host(struct proto *p, const struct udp_listener *l, const struct sk_dgram *d)
 {
 	struct flow_key key;
@@ -155,6 +189,12 @@ struct flow *udp_flow_host(struct proto *p, const struct udp_listener *l, const 
 		trace_add(p->env->tr, p->env->now, "udp: open by host", flow_idx(p->flows, f), key.far_port, l->port);
 	}
 	u = udp_body(f);
+	if (u->owner != l->owner) {
+		udp_disown(p, u);
+		u->owner = l->owner;
+		if (u->owner)
+			udp_body(&p->flows->tab[u->owner - 1])->owned_cnt++;
+	}
 	u->by_host = true;
 	u->refused = 0;
 	u->to = d->to_from;
@@ -186,9 +226,17 @@ struct flow *udp_flow_answer(const struct proto *p, const struct flow_key *key)
 
 void udp_end(struct proto *p, struct flow *f)
 {
+	struct udp_flow *u = udp_body(f);
+
+	udp_disown(p, u);
+	if (u->owned_cnt)
+		udp_listener_gone(p, f->h);
 	udp_dns_close(p, f);
-	if (f->h >= 0 && !udp_body(f)->by_host)
+	if (f->h >= 0 && !u->by_host) {
 		p->env->sk->ops->close(p->env->sk, f->h, SK_END_GRACEFUL);
+		p->udp_sockets--;
+	}
+	p->udp_flows--;
 	proto_flow_free(p, f);
 }
 

@@ -18,6 +18,14 @@
 #define OUT_SMALL	2048		/* frames up to here are reserved together */
 #define OUT_HDR_MAX	(WIRE_ETH_LEN + WIRE_IP6_LEN + WIRE_UDP_LEN)
 
+/* Of the flow's path to the guest, behind our link */
+static uint32_t out_mtu(const struct udp_outs *o, struct flow *f)
+{
+	const struct udp_flow *u = udp_body(f);
+
+	return u->mtu ? u->mtu : o->p->env->l2->mtu;
+}
+
 static uint32_t out_ip_len(const struct udp_out *x, uint32_t payload)
 {
 	return wire_ip_hdr_len(&x->f->key.far) + WIRE_UDP_LEN + payload;
@@ -30,7 +38,7 @@ static bool out_joins(const struct udp_outs *o, const struct udp_out *x, const s
 	const struct l2 *l2 = o->p->env->l2;
 
 	return (l2->takes & need) == need && x->f == n->f && x->tos == n->tos && !x->closed && len && len <= x->seg &&
-	       x->seg_cnt < UDP_SEG_MAX && out_ip_len(x, x->seg) <= l2->mtu &&
+	       x->seg_cnt < UDP_SEG_MAX && out_ip_len(x, x->seg) <= out_mtu(o, x->f) &&
 	       out_ip_len(x, x->len + len) <= L2_IP_MAX && inaddr_eq(&x->dst, &n->dst);
 }
 
@@ -136,14 +144,17 @@ static void out_fragments(const struct udp_outs *o, const struct udp_out *x)
 	uint8_t udp[WIRE_UDP_LEN];
 	const struct iovec iov[2] = { { udp, sizeof(udp) }, o->piece[x->piece] };
 	const struct view v = view_of(iov, WIRE_UDP_LEN + x->len);
+	const struct proto_path way = {
+		.src = &x->f->key.far, .dst = &x->dst, .proto = WIRE_IP_UDP, .tos = x->tos, .mtu = out_mtu(o, x->f),
+	};
 
 	out_udp(o, x, udp, false);
-	proto_send(o->p->env, &x->f->key.far, &x->dst, WIRE_IP_UDP, x->tos, &v);
+	proto_send_path(o->p->env, &way, &v);
 }
 
 static bool out_too_big(const struct udp_outs *o, const struct udp_out *x)
 {
-	return x->seg_cnt == 1 && out_ip_len(x, x->len) > o->p->env->l2->mtu;
+	return x->seg_cnt == 1 && out_ip_len(x, x->len) > out_mtu(o, x->f);
 }
 
 /* Reserve, fill and send N frames of up to LEN bytes each */

@@ -11,6 +11,8 @@
 
 #define UDP_SEG_MAX	64		/* datagrams of one run: UDP_MAX_SEGMENTS before Linux 6.9 */
 #define UDP_ERR_MAX	64		/* error queue entries of a flow in one turn */
+#define UDP_DHCP_PORT	67		/* of servers: the guest's requests are ours to answer (D6-1) */
+#define UDP_DHCP6_PORT	547
 #define UDP_DNS		(5 * NS_S)	/* after the answer: as long as a resolver waits before it asks again */
 #define UDP_REFUSED	NS_S		/* how long a failed open answers for its tuple */
 
@@ -31,12 +33,18 @@ struct udp_dns {			/* all zero: the flow does not go to the forwarding address *
 struct udp_flow {
 	ns_t last;			/* last datagram, either way */
 	struct sk_addr to;		/* the peer on the host side */
-	struct sk_addr local;		/* by_host: address that the peer used, port 0: the kernel's choice */
+	struct sk_addr local;		/* by_host: address that the peer used; open: source and interface. Port 0: the kernel's choice */
 	int refused;			/* errno of a failed open; the flow's handle is then -1 */
-	bool by_host;			/* the handle is a published port's, not ours to close */
+	bool by_host;			/* the handle is a published port's, or the owner's: not ours to close */
+	bool open;			/* towards a group: the socket hears anybody. Guest port 0: receives for a group */
+	uint32_t owner;			/* by_host: index + 1 of the open flow whose handle it is, 0: a published port's */
+	uint32_t owned_cnt;		/* open: flows that have its handle */
 	uint8_t guest_cnt, host_cnt;	/* datagrams, up to 2 */
 	uint8_t ttl, tos;		/* of the guest's last packet, for quotes of it */
 	bool df;
+	bool whole;			/* must not be cut */
+	uint16_t mtu;			/* towards the guest, where a router of its own has said so; 0: the link's */
+	bool closed;			/* the peer's host says that nobody is there */
 	uint16_t len;			/* payload of the guest's last datagram */
 	struct udp_dns dns;
 };
@@ -57,6 +65,8 @@ static inline void udp_alive(const struct proto *p, struct udp_flow *u, uint8_t 
 }
 
 /* udp_flow.c */
+/* New flow without a handle or timer, maybe in place of another; NULL, and counted */
+struct flow *udp_flow_new(struct proto *p, const struct flow_key *key);
 /* New flow for the guest's tuple, with a socket of its own or the errno why there is none; NULL, and counted: no flow */
 struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key);
 /* Flow of a datagram that came to a published port; NULL, and counted */
@@ -89,11 +99,21 @@ bool udp_dns_answer(struct proto *p, struct flow *f, bool old, const struct sk_d
 bool udp_dns_refused(struct proto *p, struct flow *f, const struct sk_err *e);
 /* The timer fired */
 void udp_dns_due(struct proto *p, struct flow *f);
+/* udp.c */
+/* What waits at a socket that hears anybody, and with ERRORS its error queue; true if there may be more */
+bool udp_listen_turn(struct proto *p, const struct udp_listener *l, bool errors);
+
+/* udp_group.c */
+/* Socket for a flow towards a group: handle or negative errno; u->to and u->local are set */
+int udp_group_open(struct proto *p, struct flow *f);
+/* What waits at an open flow's socket; true if there may be more */
+bool udp_group_turn(struct proto *p, struct flow *f, bool errors);
 
 /* udp_err.c */
 /* Relay the error queue; true if the socket can't be used any more. Budgeted: *ret_more tells that entries remain. */
 bool udp_err_flow(struct proto *p, struct flow *f, bool *ret_more);
-void udp_err_listener(struct proto *p, const struct udp_listener *l);
+/* True if more may wait */
+bool udp_err_listener(struct proto *p, const struct udp_listener *l);
 /* The host refused PAYLOAD of the guest with errno CODE: say so, at a limited rate */
 void udp_err_refused(struct proto *p, struct flow *f, int code, const struct view *payload);
 
