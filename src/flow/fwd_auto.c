@@ -22,6 +22,12 @@ struct fwd_group {			/* sockets of one port */
 	unsigned cnt;
 };
 
+enum fwd_has {
+	FWD_HAS_NONE,
+	FWD_HAS_SOME,
+	FWD_HAS_LOCALHOST,		/* what clients get who ask for "localhost" */
+};
+
 struct fwd_out {
 	struct fwd_want *v;
 	unsigned cnt, max;
@@ -131,16 +137,17 @@ static void fwd_put(struct fwd_out *o, unsigned rule, unsigned port, const struc
 	o->cnt++;
 }
 
-/* One family of one port of a rule: true if anything is to be opened for it */
-static bool fwd_family_wants(const struct fwd_auto *s, unsigned rule, unsigned port, enum fwd_family family,
-			     const struct fwd_group *g, struct fwd_out *o)
+/* One family of one port of a rule: what it has to offer, and gets opened */
+static enum fwd_has fwd_family_wants(const struct fwd_auto *s, unsigned rule, unsigned port, enum fwd_family family,
+				     const struct fwd_group *g, struct fwd_out *o)
 {
 	const struct fwd_rule *r = &s->rules->rule[rule];
-	const unsigned before = o->cnt;
+	const struct inaddr lo = fwd_lo(family);
+	enum fwd_has has = FWD_HAS_NONE;
 	struct inaddr a;
 
 	if (!s->fwd->f[family].on || (!r->any && fwd_family_of(&r->listen) != family))
-		return false;
+		return FWD_HAS_NONE;
 	for (unsigned i = 0; i < g->cnt; i++) {
 		const struct fwd_bound *b = &g->v[i];
 
@@ -148,29 +155,32 @@ static bool fwd_family_wants(const struct fwd_auto *s, unsigned rule, unsigned p
 			continue;
 		a = r->any ? fwd_any(family) : r->listen;
 		fwd_put(o, rule, port, &a);
-		return true;
+		return FWD_HAS_LOCALHOST;
 	}
 	for (unsigned i = 0; i < g->cnt; i++) {
 		const struct fwd_bound *b = &g->v[i];
 
 		if ((b->proto == FWD_UDP && r->proto == FWD_TCP) || !fwd_serves(b, family))
 			continue;
-		if (fwd_reach_lo(s, r, b, family, &a) && fwd_takes_lo(r, &a))
-			fwd_put(o, rule, port, &a);
+		if (!fwd_reach_lo(s, r, b, family, &a) || !fwd_takes_lo(r, &a))
+			continue;
+		fwd_put(o, rule, port, &a);
+		if (has != FWD_HAS_LOCALHOST)
+			has = inaddr_eq(&a, &lo) ? FWD_HAS_LOCALHOST : FWD_HAS_SOME;
 	}
-	return o->cnt > before;
+	return has;
 }
 
 static void fwd_port_wants(const struct fwd_auto *s, unsigned rule, unsigned port, const struct fwd_group *g, struct fwd_out *o)
 {
 	const struct fwd_rule *r = &s->rules->rule[rule];
+	enum fwd_has v4, v6;
 	struct inaddr lo;
-	bool v4, v6;
 
 	o->begin = o->cnt;
 	v4 = fwd_family_wants(s, rule, port, FWD_V4, g, o);
 	v6 = fwd_family_wants(s, rule, port, FWD_V6, g, o);
-	if (v4 == v6 || !r->any || !s->splice)
+	if (!r->any || !s->splice || (v4 && v6) || (v4 != FWD_HAS_LOCALHOST && v6 != FWD_HAS_LOCALHOST))
 		return;
 	lo = fwd_lo(v4 ? FWD_V6 : FWD_V4);
 	if (s->fwd->f[fwd_family_of(&lo)].on && fwd_takes_lo(r, &lo))
