@@ -40,8 +40,8 @@ int fwd_bound_cmp(const void *x, const void *y);
 /* The order of what it returns: rule, port, family, address */
 int fwd_want_cmp(const struct fwd_want *x, const struct fwd_want *y);
 
-/* Sockets to listen with for what BOUND has, CNT of them in order. At most MAX in RET, each once, in order; returns how many
- * there would be.
+/* Sockets to listen with for what BOUND has, CNT of them in order. At most MAX in RET, each once, in order; returns their
+ * number, or one above MAX that is enough for all.
  */
 unsigned fwd_auto_wants(const struct fwd_auto *s, const struct fwd_bound *bound, unsigned cnt, struct fwd_want *ret,
 			unsigned max);

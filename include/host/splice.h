@@ -110,6 +110,7 @@ struct splice_listen {
 struct ev_ref splice_listener_ref(const struct splice *s);
 /* The handle is ours from now on, unless this fails. Its index, or negative errno. */
 int splice_listener_add(struct splice *s, const struct splice_listen *l);
+int splice_listener_handle(const struct splice *s, uint32_t idx);
 /* Close one. Its connections go on; flows of UDP, whose datagrams left through it, end. */
 void splice_listener_close(struct splice *s, uint32_t idx);
 

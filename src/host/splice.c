@@ -97,6 +97,11 @@ int splice_listener_add(struct splice *s, const struct splice_listen *l)
 	return (int)idx;
 }
 
+int splice_listener_handle(const struct splice *s, uint32_t idx)
+{
+	return s->listener[idx].l.h;
+}
+
 void splice_listener_close(struct splice *s, uint32_t idx)
 {
 	struct splice_listener *l = &s->listener[idx];
