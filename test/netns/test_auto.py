@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ports that follow what listens on the other side ("auto"), from the host and from the container."""
 import errno
+import os
 import socket
 import statistics
 import time
@@ -265,6 +266,53 @@ def test_cost(lab):
 def ticks(inst):
     with open(f"/proc/{inst.pid}/stat") as f:
         return sum(int(x) for x in f.read().rsplit(")", 1)[1].split()[11:13])
+
+
+@pytest.mark.parametrize("opts,want", [(["-4"], ["0.0.0.0"]), (["-6"], ["::"]), ([], ["0.0.0.0", "::"])], ids=["v4", "v6", "both"])
+def test_one_family(lab, opts, want):
+    """A24: defaults and long options with one family only; a service of both is opened in that one."""
+    p, q = L.port(), L.port()
+    with lab.start(*opts, *ALL, mode="pid") as i, dual(i.ct, p), dual(lab.hst, q):
+        for proto in ("tcp", "udp"):
+            becomes(lab.hst, p, want, proto)
+            becomes(i.ct, q, want, proto)
+    for more in ([], ["--tcp-ports=auto", "--udp-ports=auto"], ["--no-tcp"], ["--no-udp"]):
+        r = lab.invoke("--config-net", *opts, *more, "--", "true")
+        assert (r.returncode, r.stderr) == (0, "")
+
+
+def test_switched_off(lab):
+    """B11: without -T the host's loopback is not reached, whatever -t follows."""
+    p, q = L.port(), L.port()
+    with lab.hst.listen(L.LO[4], p), lab.start("--no-map-gw", "-t", "auto", "-u", "auto") as i, i.ct.listen(L.ANY[4], q):
+        becomes(lab.hst, q, ["0.0.0.0", "::1"])
+        assert closed(i.ct, L.LO[4], p)
+    with lab.hst.listen(L.LO[4], p), lab.start("--no-map-gw", "-T", "auto") as i:
+        assert not closed(i.ct, L.LO[4], p)
+
+
+@FAM
+def test_interface(lab, fam):
+    """A rule with an interface listens there only, for clients from there."""
+    p = L.port()
+    with lab.start("-t", "%up0/auto", "-u", "%up0/auto") as i, i.ct.serve(L.ANY[fam], p, hello):
+        becomes(lab.hst, p, [L.ANY[fam]])
+        becomes(lab.hst, p, [L.ANY[fam]], "udp")
+        assert closed(lab.hst, L.LO[fam], p)
+        assert lab.peer.connect(L.HST[fam], p).makefile().readline() == f"hello {L.PEER[fam]}\n"
+
+
+def test_path_ends(lab):
+    """Sockets that look into the namespace do not keep us from seeing its end."""
+    i = lab.start(*ALL, mode="path")
+    s = i.ct.listen(L.ANY[4], p := L.port())
+    becomes(lab.hst, p, ["0.0.0.0", "::1"])
+    lab.run("umount", "-l", i.nsfile)
+    os.unlink(i.nsfile)
+    i.nsfile = None
+    assert i.gone(5) is None
+    assert at(lab.hst, p) == []
+    s.close()
 
 
 def test_command_ends(lab):
