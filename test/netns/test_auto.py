@@ -154,6 +154,33 @@ def test_bound_address_splice(lab):
             assert at(lab.hst, other) == (["127.0.0.53"] if lo else [])
 
 
+@pytest.mark.parametrize("opt", ["--host-lo-to-ns-lo", "--no-map-gw"])
+def test_local_clients(lab, opt):
+    """"localhost" of the host is either family, whichever the service has; a loopback service is reached if it shall be."""
+    with lab.start("-t", "auto", "-u", "auto", opt) as i:
+        for fam in (4, 6):
+            addr = L.LO[fam] if opt == "--host-lo-to-ns-lo" else L.ANY[fam]
+            p = L.port()
+            with i.ct.serve(addr, p, hello), UdpServer(i.ct.udp(addr, p)):
+                until("both are open", lambda: all(len(at(lab.hst, p, x)) == 2 for x in ("tcp", "udp")))
+                for client in L.LO.values():
+                    with lab.hst.connect(client, p) as s:
+                        assert s.makefile().readline().startswith("hello ")
+                with lab.hst.udp(to=(L.LO[fam], p)) as s:
+                    s.send(b"ask")
+                    assert s.recv(99) == b"ask"
+
+
+def test_splice_only(lab):
+    """Without a link nothing but the host's loopback reaches the container: no more is opened, for whatever it listens on."""
+    p, q = L.port(), L.port()
+    with lab.start("--splice-only", *ALL, config=False) as i, dual(i.ct, p), lab.hst.serve(L.LO[4], q, hello):
+        for proto in ("tcp", "udp"):
+            becomes(lab.hst, p, ["127.0.0.1", "::1"], proto)
+            becomes(i.ct, q, ["127.0.0.1", "::1"], proto)
+        assert i.ct.connect(L.LO[6], q).makefile().readline() == "hello 127.0.0.1\n"
+
+
 def test_bound_address_host(lab):
     """From the container only the host's loopback is reached: what is bound to other addresses is not opened."""
     own, other, last = L.port(), L.port(), L.port()
