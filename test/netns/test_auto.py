@@ -2,6 +2,7 @@
 """Ports that follow what listens on the other side ("auto"), from the host and from the container."""
 import errno
 import os
+import random
 import socket
 import statistics
 import time
@@ -273,6 +274,31 @@ def test_how_soon(lab, fam):
                     took.append(time.monotonic() - start)
     print(f"followed within {max(took) * 1e3:.0f} ms, median {statistics.median(took) * 1e3:.0f} ms")
     assert statistics.median(took) < .5
+
+
+def test_many_come_and_go(lab):
+    """Hundreds of services in changing sets, on both sides: each time what listens is open, and in the end nothing is left."""
+    base = 2000 + L.port() % 1000
+    rand = random.Random(1)
+    with lab.start("-t", "auto", "-T", "auto") as i:
+        fds = len(os.listdir(f"/proc/{i.pid}/fd"))
+        for _ in range(6):
+            socks = {}
+            for n in rand.sample(range(400), 150):
+                src = rand.choice((i.ct, lab.hst))
+                socks[base + n] = src, src.listen(L.ANY[rand.choice((4, 6))], base + n)
+            for p in rand.sample(sorted(socks), 50):
+                socks.pop(p)[1].close()
+            for src, dst in ((i.ct, lab.hst), (lab.hst, i.ct)):
+                want = {p for p, (x, _) in socks.items() if x is src}
+                until(f"the ports of {src.label} are open, and no others",
+                      lambda want=want, dst=dst, src=src: {p for _, p in listening(dst)} - {p for _, p in listening(src)} <= want
+                      <= {p for _, p in listening(dst)})
+            for _, s in socks.values():
+                s.close()
+            until("all are closed", lambda: not listening(lab.hst) and not listening(i.ct))
+        stock = 4 * 32  # sockets from inside that wait for use
+        assert len(os.listdir(f"/proc/{i.pid}/fd")) <= fds + stock
 
 
 def test_cost(lab):
