@@ -16,7 +16,7 @@
 
 bool app_inside_needed(const struct app *a)
 {
-	return !a->conf.no_splice && a->conf.host_rules.cnt;
+	return (!a->conf.no_splice && a->conf.host_rules.cnt) || a->follow[true].on;
 }
 
 int app_inside_start(struct app *a, const struct box_identity *id, struct err *e)

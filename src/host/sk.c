@@ -374,14 +374,14 @@ int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref r
 {
 	int af = l->any ? (s->v6 ? AF_INET6 : AF_INET) : inaddr_is_v4(&l->addr.a) ? AF_INET : AF_INET6;
 	int type = l->proto == SK_TCP ? SOCK_STREAM : SOCK_DGRAM, err;
-	int fd = socket(af, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = sk_make(s, af == AF_INET6, type, 0);
 	union sk_sockaddr sa;
 	socklen_t len;
 
 	if (fd < 0)
-		return -errno;
-	err = (uint32_t)fd >= s->slot_cnt ? -EMFILE : 0;
-	if (!err && af == AF_INET6)	/* explicit: net.ipv6.bindv6only may be 1 */
+		return fd;
+	err = 0;
+	if (af == AF_INET6)	/* explicit: net.ipv6.bindv6only may be 1 */
 		err = sk_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, !l->any);
 	if (!err)
 		err = sk_set_int(fd, SOL_SOCKET, SO_REUSEADDR, l->proto == SK_TCP);	/* UDP: sk_port.c */

@@ -68,6 +68,8 @@ void sk_tcp_options(int fd);
 socklen_t sk_to_sockaddr(const struct sk_addr *a, int af, union sk_sockaddr *ret);
 void sk_from_sockaddr(const union sk_sockaddr *sa, struct sk_addr *ret);
 int sk_set_int(int fd, int level, int name, int v);
+/* A bare one, of the host's network or, from the stock, the namespace's: descriptor or negative errno */
+int sk_make(struct sk_host *s, bool v6, int type, int proto);
 /* New socket for TO's family with its slot set; bound to the outbound device if that applies; inside the namespace
  * with its options too. Descriptor or -errno.
  */
