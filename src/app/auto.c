@@ -204,15 +204,17 @@ static bool unchanged(const struct app *a, struct app_auto *f)
 /* --- following --- */
 
 /* What others than we have bound: the caller frees it; NULL if there is no memory */
-static struct fwd_bound *bound_list(const struct app *a, const struct app_auto *f, unsigned *ret_cnt)
+static struct fwd_bound *bound_list(const struct app *a, bool ns, unsigned *ret_cnt)
 {
+	const struct sk_host *side = ns ? &a->sk : &a->sk_inside;	/* where they listen */
+	const struct app_auto *f = &a->follow[ns];
 	struct fwd_bound *b = malloc((f->next.cnt + 1) * sizeof(*b));
 	unsigned cnt = 0;
 
 	for (unsigned i = 0; b && i < f->next.cnt; i++) {
 		const struct diag_sock *s = &f->next.v[i];
 
-		if (!ours_is(a, s->inode))
+		if (!ours_is(a, s->inode) && (s->proto == SK_TCP || !sk_host_is_ours(side, s->port, s->inode)))
 			b[cnt++] = (struct fwd_bound){
 				.addr = s->addr, .ifindex = s->ifindex, .port = s->port, .both = s->both,
 				.proto = s->proto == SK_TCP ? FWD_TCP : FWD_UDP,
@@ -235,7 +237,7 @@ static struct fwd_want *want_list(struct app *a, bool ns, unsigned *ret_cnt)
 	const unsigned most = a->sk.slot_cnt / 4;	/* a guest must not take all descriptors by listening */
 	struct fwd_want *w = NULL;
 	unsigned bound_cnt, cnt;
-	struct fwd_bound *b = bound_list(a, f, &bound_cnt);
+	struct fwd_bound *b = bound_list(a, ns, &bound_cnt);
 
 	if (!b)
 		return NULL;

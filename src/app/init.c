@@ -138,6 +138,7 @@ static int rooms_init(struct app *a, struct err *e)
 		r = sk_host_open(&a->sk, a->ev, &set, e);
 	if (r)
 		return r;
+	sk_host_inside(&a->sk_inside, &a->sk, &a->sk_ns);
 	mem = map_zeroed(flow_tab_size(FLOW_MAX));
 	a->scratch = map_zeroed(PROTO_SCRATCH_LEN);
 	a->reasm = map_zeroed(sizeof(*a->reasm));

@@ -350,7 +350,7 @@ int sk_host_open(struct sk_host *s, struct ev *ev, const struct sk_host_settings
 	s->slot = mmap(NULL, s->slot_cnt * sizeof(*s->slot), PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	s->skip_buf = mmap(NULL, SK_SKIP_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	s->port = mmap(NULL, SK_PORTS * sizeof(*s->port), PROT_READ | PROT_WRITE,
+	s->port = mmap(NULL, 2 * SK_PORTS * sizeof(*s->port), PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (s->slot == MAP_FAILED || s->port == MAP_FAILED || s->skip_buf == MAP_FAILED)
 		return err_set(e, -ENOMEM, "Out of memory for %u sockets", s->slot_cnt);
@@ -366,6 +366,7 @@ int sk_host_open(struct sk_host *s, struct ev *ev, const struct sk_host_settings
 void sk_host_inside(struct sk_host *ret, const struct sk_host *s, struct sk_ns *ns)
 {
 	*ret = *s;
+	ret->port += SK_PORTS;
 	ret->ns = ns;
 	ret->set = (struct sk_host_settings){ .no_peek_off = s->set.no_peek_off };
 }

@@ -30,7 +30,7 @@ struct sk_slot {
 	bool yields;			/* SK_DF_MAYBE has met its error: fragments from here on */
 	uint8_t cut[SK_FAMILIES];	/* enum sk_cut, by family of what it sends */
 	uint8_t hold;			/* enum sk_hold */
-	uint16_t hold_port;
+	struct sk_port *hold_port;
 	uint32_t hold_next, hold_prev;	/* descriptor + 1 of the neighbours that use the port in this way, 0: none */
 	uint32_t peer;			/* SK_HOLD_PEER: hash of whom it hears */
 };

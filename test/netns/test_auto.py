@@ -215,6 +215,18 @@ def test_own_listeners(lab):
         assert listening(lab.hst) == listening(lab.hst, "udp") == listening(i.ct) == listening(i.ct, "udp") == set()
 
 
+def test_own_search(lab):
+    """The socket by which a search of the container goes to a group listens for everybody's answers: it is no service."""
+    last, p = L.port(), L.port()
+    with lab.start("-t", "none", "-u", "none", "-T", "auto", "-U", "auto") as i:
+        with i.ct.udp(L.ANY[4], p) as s:
+            s.sendto(b"search", ("239.255.255.250", 1900))
+            until("our socket", lambda: at(lab.hst, p, "udp"))
+            with dual(lab.hst, last):  # looked at after that
+                becomes(i.ct, last, ["0.0.0.0", "::"])
+            assert at(i.ct, p, "udp") == ["0.0.0.0"]  # the container's own
+
+
 def test_ports(lab):
     """Exclusions, other targets, and ephemeral ports, which are followed only where they are named."""
     p, q, eph = L.port(), L.port(), 40000 + L.port() % 1000
