@@ -346,7 +346,7 @@ def test_one_family(lab, opts, want):
         assert (r.returncode, r.stderr) == (0, "")
 
 
-def test_switched_off(lab):
+def test_B11_switched_off(lab):
     """B11: without -T the host's loopback is not reached, whatever -t follows."""
     p, q = L.port(), L.port()
     with lab.hst.listen(L.LO[4], p), lab.start("--no-map-gw", "-t", "auto", "-u", "auto") as i, i.ct.listen(L.ANY[4], q):
