@@ -7,8 +7,10 @@
  *   nt push ADDR PORT BYTES MODE    send BYTES of 32-bit little-endian counters, then end; MODE drained: once the kernel
  *                                   has seen everything acknowledged, MODE queued: at once
  *   nt echo ADDR PORT               TCP echo server for many connections
- *   nt many ADDR PORT COUNT         open COUNT connections, echo one byte on each, print "open=N failed=N", wait for end of
- *                                   file on standard input
+ *   nt many ADDR PORT COUNT         open COUNT connections, echo one byte on each, print "open=N failed=N"; the same again for
+ *                                   each byte on standard input, until its end
+ *   nt churn ADDR PORT COUNT        COUNT connections, eight at a time: one byte there and back, then an end by us, by both, or
+ *                                   by reset; print "done=N failed=N"
  *
  * It does not retry and does not hide errors: the tests judge what it prints. Addresses are numeric.
  */
@@ -126,30 +128,77 @@ static __attribute__((noreturn)) void echo(char **arg)
 	}
 }
 
+static void wait_at_most(int fd, int secs)
+{
+	struct timeval tv = { .tv_sec = secs };
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+}
+
 static int many(char **arg)
 {
-	int cnt = atoi(arg[2]), ok = 0, bad = 0, *fd = calloc(cnt, sizeof(*fd));
+	int cnt = atoi(arg[2]), *fd = calloc(cnt, sizeof(*fd));
 	char c = 'x';
 
 	for (int i = 0; i < cnt; i++)
 		fd[i] = tcp(arg[0], arg[1], 0);
-	for (int i = 0; i < cnt; i++)
-		if (fd[i] >= 0 && write(fd[i], &c, 1) != 1)
-			bad++;
-	for (int i = 0; i < cnt; i++) {
-		struct timeval tv = { .tv_sec = 10 };
+	do {
+		int ok = 0;
 
-		if (fd[i] >= 0)
-			setsockopt(fd[i], SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
-		if (fd[i] >= 0 && read(fd[i], &c, 1) == 1)
-			ok++;
-		else
-			bad++;
+		for (int i = 0; i < cnt; i++)
+			if (fd[i] >= 0 && write(fd[i], "x", 1) != 1) {
+				close(fd[i]);
+				fd[i] = -1;
+			}
+		for (int i = 0; i < cnt; i++) {
+			if (fd[i] < 0)
+				continue;
+			wait_at_most(fd[i], 10);
+			ok += read(fd[i], &c, 1) == 1;
+		}
+		printf("open=%d failed=%d\n", ok, cnt - ok);
+		fflush(stdout);
+	} while (read(0, &c, 1) > 0);
+	return 0;
+}
+
+static int churn_one(char **arg, int how)
+{
+	const struct linger now = { 1, 0 };
+	int fd = tcp(arg[0], arg[1], 0), bad;
+	char c;
+
+	if (fd < 0)
+		return 1;
+	wait_at_most(fd, 10);
+	bad = write(fd, "x", 1) != 1 || read(fd, &c, 1) != 1;
+	if (how == 1) {
+		shutdown(fd, SHUT_WR);
+		bad |= read(fd, &c, 1) != 0;
+	} else if (how == 2) {
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	}
-	printf("open=%d failed=%d\n", ok, bad);
-	fflush(stdout);
-	while (read(0, &c, 1) > 0)
-		;
+	close(fd);
+	return bad;
+}
+
+static int churn(char **arg)
+{
+	int cnt = atoi(arg[2]), bad = 0, part, p[2];
+
+	if (pipe(p))
+		die("pipe");
+	for (int n = 0; n < 8; n++) {
+		if (fork())
+			continue;
+		for (int i = n; i < cnt; i += 8)
+			bad += churn_one(arg, i / 8 % 3);
+		_exit(write(p[1], &bad, sizeof(bad)) != sizeof(bad));
+	}
+	close(p[1]);
+	while (read(p[0], &part, sizeof(part)) == sizeof(part))
+		bad += part;
+	printf("done=%d failed=%d\n", cnt, bad);
 	return 0;
 }
 
@@ -169,6 +218,8 @@ int main(int argc, char **argv)
 		echo(argv + 2);
 	if (argc == 5 && !strcmp(argv[1], "many"))
 		return many(argv + 2);
+	if (argc == 5 && !strcmp(argv[1], "churn"))
+		return churn(argv + 2);
 	fprintf(stderr, "usage: see the head of nt.c\n");
 	return 111;
 }
