@@ -36,7 +36,7 @@ struct sk_host {
 	bool v6;			/* the kernel has IPv6 at all */
 	struct sk_slot *slot;		/* by descriptor, mapped, touched on use */
 	uint32_t slot_cnt;
-	struct sk_port *port;		/* by number, mapped, touched on use */
+	struct sk_port *port;		/* of one network namespace, by number; mapped, touched on use */
 	uint8_t *skip_buf;		/* what a peek without SO_PEEK_OFF reads over again */
 	int guest_fd;			/* sock_diag(7) in the guest's namespace, valid if guest_ifindex is not 0 */
 	uint32_t guest_ifindex;
@@ -66,6 +66,8 @@ struct sk_listen {
  * -EAGAIN; out of descriptors it does not spin), level-triggered for UDP. Handle or negative errno.
  */
 int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref ref);
+/* Whether INODE is that of a UDP socket of S itself which has PORT */
+bool sk_host_is_ours(const struct sk_host *s, uint16_t port, uint32_t inode);
 /* Whether something could listen on A now, of interface IFNAME unless NULL */
 bool sk_host_has_addr(const struct inaddr *a, const char *ifname);
 

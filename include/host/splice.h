@@ -74,7 +74,8 @@ struct splice {
 	bool flow_gone;			/* descriptors or room are free again. For the caller, who sets it back. */
 
 	struct splice_listener *listener;	/* mapped, touched on use, as are flows and buckets */
-	uint32_t listener_cnt;
+	uint32_t listener_cnt;		/* in use, or free again */
+	uint32_t listener_free;		/* first one that is free again: index + 1, 0: none */
 	bool any_paused;
 
 	struct splice_flow *flow;
@@ -107,8 +108,11 @@ struct splice_listen {
 
 /* Reference for the next listener to open; -ENOSPC in splice_listener_add() if there are too many */
 struct ev_ref splice_listener_ref(const struct splice *s);
-/* The handle is ours from now on, unless this fails */
+/* The handle is ours from now on, unless this fails. Its index, or negative errno. */
 int splice_listener_add(struct splice *s, const struct splice_listen *l);
+int splice_listener_handle(const struct splice *s, uint32_t idx);
+/* Close one. Its connections go on; flows of UDP, whose datagrams left through it, end. */
+void splice_listener_close(struct splice *s, uint32_t idx);
 
 struct splice_way {			/* into the namespace */
 	struct sk_addr to;

@@ -11,6 +11,8 @@
 #include "box/watch.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
+#include "flow/fwd_auto.h"
+#include "host/diag.h"
 #include "host/nl.h"
 #include "host/resolv.h"
 #include "host/sk.h"
@@ -30,6 +32,8 @@
 					 * the kernel's queue, which answers its clients no more once it is full. As many as a
 					 * Linux guest of moderate size would hold itself (net.ipv4.tcp_max_syn_backlog).
 					 */
+
+#define APP_TALLY	4		/* kinds of failure to bind that are told apart */
 
 enum app_level { APP_ERROR, APP_WARN, APP_INFO, APP_DEBUG };
 
@@ -63,6 +67,25 @@ struct app_late {			/* a rule with an interface, or an address that was not ther
 	unsigned ifindex;		/* that its sockets are bound to, 0: none */
 	bool served;
 	bool failed;			/* the interface is there, but ports could not be bound */
+};
+
+struct app_auto_port {			/* a socket that mirrors one of the other side */
+	struct fwd_want want;
+	int idx;			/* of its listener, or negative errno: can't be opened */
+	bool told;			/* people know of that */
+	ns_t retry_at;
+};
+
+struct app_auto {			/* rules of one direction that follow what listens on the side that they lead to */
+	bool on;			/* there are such rules */
+	struct diag *diag;		/* that side's namespace; NULL: it can't be asked */
+	bool off[2][SK_FAMILIES];	/* by enum sk_proto: the kernel does not tell of these, or nobody wants to know */
+	bool told, told_max;
+	struct diag_socks seen, next;	/* what listened last time, and does now */
+	struct inaddr guest[2 * FWD_FAMILIES];	/* where the guest was to be reached last time */
+	struct app_auto_port *port;	/* in order of what they want */
+	uint32_t port_cnt;
+	ns_t retry_at;			/* NS_NEVER: all are open */
 };
 
 enum app_end {
@@ -124,6 +147,10 @@ struct app {
 	unsigned late_cnt;
 	int late_fd;			/* notifications, -1: nothing to wait for */
 	int own_fd;			/* the same for own.c */
+	struct app_auto follow[2];	/* by where we listen: on the host, in the namespace */
+	ns_t follow_at;			/* when to look again, NS_NEVER: no rule asks for it */
+	uint32_t *ours;			/* inodes of our listening sockets, in order, if there are such rules */
+	uint32_t ours_cnt, ours_room;
 	ns_t listen_until;		/* how long to wait for a port that is in use */
 	bool any_paused;
 
@@ -192,6 +219,41 @@ void app_listen_rule_close(struct app *a, unsigned rule);
  */
 int app_listener_open(struct app *a, unsigned rule, uint16_t port, bool freebind);
 void app_listener_close(struct app *a, uint32_t idx);
+/* The same for a rule that follows the other side: at address LISTEN, of conf.ns_rules inside the namespace if NS. INSIDE: who
+ * makes sockets there. Index for app_follower_close(), or negative errno, -EAGAIN if a socket is on its way.
+ */
+int app_follower_open(struct app *a, bool ns, struct sk_host *inside, const struct fwd_want *w);
+void app_follower_close(struct app *a, bool ns, uint32_t idx);
+
+struct app_tally {			/* ports of one rule that could not be bound, by errno */
+	const struct fwd_rule *r;
+	bool ns;
+	unsigned kind_cnt;
+	struct {
+		int err;		/* negative errno */
+		unsigned cnt, first, last;
+	} kind[APP_TALLY];
+};
+void app_tally_add(struct app_tally *t, int err, unsigned port);
+/* A line for each errno */
+void app_tally_tell(const struct app *a, const struct app_tally *t);
+
+/* --- auto.c --- */
+/* Which directions have rules that follow the other side. Before anything is bound. */
+void app_auto_plan(struct app *a);
+/* Get ready to ask who listens: NS on the host, else in the namespace; from there. What fails is told, and no error. */
+void app_auto_open(struct app *a, bool ns);
+/* Look for the first time. For NS from inside the namespace, where it needs no help to make sockets. */
+void app_auto_begin(struct app *a, bool ns);
+/* Whether ports that take a privilege to bind may be found later on */
+bool app_auto_privileged(const struct app *a);
+void app_auto_tick(struct app *a);
+/* No more: all of them are closed elsewhere */
+void app_auto_end(struct app *a);
+void app_auto_free(struct app *a);
+/* Our own listening sockets, which are nobody's service */
+void app_ours_add(struct app *a, int h);
+void app_ours_del(struct app *a, int h);
 
 /* --- late.c --- */
 /* Follow the interface and address of RULE, tell people once if it is not served. NO_IFNAME, ABSENT: what is missing. */

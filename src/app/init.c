@@ -138,6 +138,7 @@ static int rooms_init(struct app *a, struct err *e)
 		r = sk_host_open(&a->sk, a->ev, &set, e);
 	if (r)
 		return r;
+	sk_host_inside(&a->sk_inside, &a->sk, &a->sk_ns);
 	mem = map_zeroed(flow_tab_size(FLOW_MAX));
 	a->scratch = map_zeroed(PROTO_SCRATCH_LEN);
 	a->reasm = map_zeroed(sizeof(*a->reasm));
@@ -291,7 +292,13 @@ static int ns_init(void *arg)
 	struct ns_set_up *l = arg;
 	int r = l->a->conf.splice_only ? loopback_up(l->e) : link_init(l->a, l->e);
 
-	return r ? r : app_listen_ns(l->a, l->e);
+	if (!r)
+		r = app_listen_ns(l->a, l->e);
+	if (r)
+		return r;
+	app_auto_open(l->a, false);	/* sees the namespace from here on, wherever we are */
+	app_auto_begin(l->a, true);
+	return 0;
 }
 
 static int target_init(struct app *a, const struct box_identity *id, char *const argv[], struct err *e)
@@ -435,6 +442,10 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 		r = app_listen_budget(a, e);
 	if (!r)
 		r = app_fwd_init(a, e);
+	if (!r) {
+		app_auto_plan(a);
+		app_auto_open(a, true);
+	}
 	if (!r)
 		r = app_listen(a, e);
 	if (!r)
@@ -444,13 +455,15 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 	if (!r)
 		r = app_dns_init(a, e);		/* behind the watch of the namespace: there may be one left only */
 	if (!r)
+		app_auto_begin(a, false);
+	if (!r)
 		r = box_bounds_drop(e);
 	for (int f = 0; f < FWD_FAMILIES; f++)
 		nl_template_free(&a->tmpl[f]);	/* addresses and routes: up to megabytes */
 	if (!r)
 		r = box_identity_apply(id, e);
 	if (!r)
-		r = box_caps_drop(0, e);
+		r = box_caps_drop(app_auto_privileged(a) ? UINT64_C(1) << CAP_NET_BIND_SERVICE : 0, e);
 	app_log_notes(a);
 	if (r)
 		return r;
@@ -477,6 +490,7 @@ int app_init(struct app *a, int argc, char *const argv[], struct err *e)
 	int r;
 
 	a->pid_fd = a->late_fd = -1;
+	a->follow_at = NS_NEVER;
 	a->daemon.sync_fd = -1;
 	a->sk_ns.fd = -1;
 	r = conf_parse(&a->conf, argc, argv, e);
@@ -532,6 +546,7 @@ void app_free(struct app *a)
 	app_inside_end(a);
 	if (a->ev)
 		a->ev->ops->close(a->ev);
+	app_auto_free(a);
 	free(a->listener);
 	free(a->half_open);
 	free(a->late);

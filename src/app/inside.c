@@ -16,7 +16,7 @@
 
 bool app_inside_needed(const struct app *a)
 {
-	return !a->conf.no_splice && a->conf.host_rules.cnt;
+	return (!a->conf.no_splice && a->conf.host_rules.cnt) || a->follow[true].on;
 }
 
 int app_inside_start(struct app *a, const struct box_identity *id, struct err *e)
@@ -33,7 +33,6 @@ int app_inside_start(struct app *a, const struct box_identity *id, struct err *e
 		close(fd[0]);
 		return r;
 	}
-	sk_host_inside(&a->sk_inside, &a->sk, &a->sk_ns);
 	r = sk_ns_open(&a->sk_ns, a->ev, fd[0]);
 	return r ? err_set(e, r, "Can't watch the helper in the namespace: %s", strerror(-r)) : 0;
 }

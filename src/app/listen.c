@@ -22,18 +22,7 @@
 
 #define LISTEN_PATIENCE	(NS_S / 2)	/* our predecessor needs some 2 ms, on a busy machine more */
 #define LISTEN_RESERVE	64u		/* descriptors that we need beside those of published ports */
-#define LISTEN_TALLY	4		/* kinds of failure that are told apart */
 #define HINT_LEN	192
-
-struct tally {				/* ports of one rule that could not be bound, by errno */
-	const struct fwd_rule *r;
-	bool ns;
-	unsigned kind_cnt;
-	struct {
-		int err;		/* negative errno */
-		unsigned cnt, first, last;
-	} kind[LISTEN_TALLY];
-};
 
 /* What is to be done about it, without those who have PORT */
 static const char *listen_hint(int err, unsigned port, char buf[HINT_LEN])
@@ -92,11 +81,11 @@ static bool patience(const struct app *a)
 	return app_clock() < a->listen_until && !nanosleep(&pause, NULL);
 }
 
-static int listen_patiently(struct app *a, const struct sk_listen *l, struct ev_ref ref, bool strong)
+static int listen_patiently(const struct app *a, struct sk_host *from, const struct sk_listen *l, struct ev_ref ref, bool strong)
 {
 	int h;
 
-	while ((h = sk_host_listen(&a->sk, l, ref)) == -EADDRINUSE && strong && patience(a))
+	while ((h = sk_host_listen(from, l, ref)) == -EADDRINUSE && strong && patience(a))
 		;
 	return h;
 }
@@ -106,13 +95,9 @@ static uint16_t target_port(const struct fwd_rule *r, uint16_t port)
 	return (uint16_t)(r->target_first + (port - r->first));
 }
 
-int app_listener_open(struct app *a, unsigned rule, uint16_t port, bool freebind)
+static int listener_open(struct app *a, unsigned rule, const struct sk_listen *l)
 {
 	const struct fwd_rule *r = &a->conf.host_rules.rule[rule];
-	const struct sk_listen l = {
-		.proto = r->proto == FWD_TCP ? SK_TCP : SK_UDP, .any = r->any, .addr = { .a = r->listen, .port = port },
-		.ifname = *r->ifname ? r->ifname : NULL, .freebind = freebind,
-	};
 	uint32_t idx = a->listener_free ? a->listener_free - 1 : a->listener_cnt;
 	struct app_listener *s = &a->listener[idx];
 	struct ev_ref ref = { .idx = idx, .kind = EV_KIND_LISTEN };
@@ -121,7 +106,7 @@ int app_listener_open(struct app *a, unsigned rule, uint16_t port, bool freebind
 	if (idx == a->listener_cap)
 		return -ENOSPC;
 	ref.gen = s->gen;
-	h = listen_patiently(a, &l, ref, !r->weak && !r->scan);
+	h = listen_patiently(a, &a->sk, l, ref, !r->weak && !r->scan);
 	if (h < 0)
 		return h;
 	if (a->listener_free)
@@ -129,12 +114,24 @@ int app_listener_open(struct app *a, unsigned rule, uint16_t port, bool freebind
 	else
 		a->listener_cnt++;
 	*s = (struct app_listener){
-		.proto = r->proto, .h = h, .target = r->target, .port = target_port(r, port), .rule = (uint16_t)rule,
+		.proto = r->proto, .h = h, .target = r->target, .port = target_port(r, l->addr.port), .rule = (uint16_t)rule,
 		.gen = ref.gen,
 	};
 	if (r->weak && !r->scan)
 		a->group[false][r->proto].bound++;
+	app_ours_add(a, h);
 	return (int)idx;
+}
+
+int app_listener_open(struct app *a, unsigned rule, uint16_t port, bool freebind)
+{
+	const struct fwd_rule *r = &a->conf.host_rules.rule[rule];
+	const struct sk_listen l = {
+		.proto = r->proto == FWD_TCP ? SK_TCP : SK_UDP, .any = r->any, .addr = { .a = r->listen, .port = port },
+		.ifname = *r->ifname ? r->ifname : NULL, .freebind = freebind,
+	};
+
+	return listener_open(a, rule, &l);
 }
 
 void app_listener_close(struct app *a, uint32_t idx)
@@ -150,6 +147,7 @@ void app_listener_close(struct app *a, uint32_t idx)
 		udp_listener_gone(&a->path.p, s->h);
 	if (s->proto == FWD_UDP)
 		splice_listener_gone(&a->splice, s->h);
+	app_ours_del(a, s->h);
 	a->sk.sk.ops->close(&a->sk.sk, s->h, SK_END_GRACEFUL);
 	s->h = -1;
 	s->gen = (s->gen + 1) & 0xffffff;
@@ -159,42 +157,70 @@ void app_listener_close(struct app *a, uint32_t idx)
 
 void app_listen_close(struct app *a)
 {
+	app_auto_end(a);
 	app_late_close(a);
 	for (uint32_t i = 0; i < a->listener_cnt; i++)
 		app_listener_close(a, i);
 }
 
-/* One port of a rule in the namespace */
-static int listen_ns(struct app *a, const struct fwd_rule *r, uint16_t port)
+/* One port of a rule in the namespace, by a socket that FROM makes there; its index */
+static int listen_ns(struct app *a, const struct fwd_rule *r, struct sk_host *from, const struct sk_listen *l)
 {
-	const struct sk_listen l = {
-		.proto = r->proto == FWD_TCP ? SK_TCP : SK_UDP, .any = r->any, .addr = { .a = r->listen, .port = port },
-		.ifname = "lo",		/* every loopback address, and no other (NAT-33) */
-	};
-	const int h = listen_patiently(a, &l, splice_listener_ref(&a->splice), !r->weak && !r->scan);
-	const struct splice_listen s = { .h = h, .proto = l.proto, .target = r->target, .port = target_port(r, port) };
+	const int h = listen_patiently(a, from, l, splice_listener_ref(&a->splice), !r->weak && !r->scan);
+	const struct splice_listen s = { .h = h, .proto = l->proto, .target = r->target, .port = target_port(r, l->addr.port) };
+	int idx;
 
-	return h < 0 ? h : splice_listener_add(&a->splice, &s);
+	if (h < 0)
+		return h;
+	idx = splice_listener_add(&a->splice, &s);
+	if (idx < 0)
+		a->sk.sk.ops->close(&a->sk.sk, h, SK_END_GRACEFUL);
+	else
+		app_ours_add(a, h);
+	return idx;
+}
+
+int app_follower_open(struct app *a, bool ns, struct sk_host *inside, const struct fwd_want *w)
+{
+	const struct fwd_rule *r = ns ? &a->conf.ns_rules.rule[w->rule] : &a->conf.host_rules.rule[w->rule];
+	const struct sk_listen l = {
+		.proto = r->proto == FWD_TCP ? SK_TCP : SK_UDP, .addr = { .a = w->listen, .port = w->port },
+		.ifname = ns ? "lo" : *r->ifname ? r->ifname : NULL,
+	};
+
+	return ns ? listen_ns(a, r, inside, &l) : listener_open(a, w->rule, &l);
+}
+
+void app_follower_close(struct app *a, bool ns, uint32_t idx)
+{
+	if (!ns) {
+		app_listener_close(a, idx);
+		return;
+	}
+	app_ours_del(a, splice_listener_handle(&a->splice, idx));
+	splice_listener_close(&a->splice, idx);
 }
 
 /* --- rules --- */
 
-static void tally_add(struct tally *t, int err, unsigned port)
+void app_tally_add(struct app_tally *t, int err, unsigned port)
 {
 	unsigned i;
 
 	for (i = 0; i < t->kind_cnt && t->kind[i].err != err; i++)
 		;
-	if (i == LISTEN_TALLY)
+	if (i == APP_TALLY)
 		i--;			/* of that many kinds the last one stands for all others */
 	else if (i == t->kind_cnt)
 		t->kind[t->kind_cnt++].err = err;
+	if (t->kind[i].cnt && t->kind[i].last == port)
+		return;			/* of the other family */
 	if (!t->kind[i].cnt++)
 		t->kind[i].first = port;
 	t->kind[i].last = port;
 }
 
-static void tally_tell(const struct app *a, const struct tally *t)
+void app_tally_tell(const struct app *a, const struct app_tally *t)
 {
 	char name[FWD_RULE_STR_MAX], hint[HINT_LEN], some[32];
 
@@ -202,18 +228,18 @@ static void tally_tell(const struct app *a, const struct tally *t)
 		const unsigned span = t->kind[i].last - t->kind[i].first + 1;
 
 		snprintf(some, sizeof(some), t->kind[i].cnt < span ? "%u of " : "", t->kind[i].cnt);
-		app_log(&a->log, APP_WARN, "Not forwarded: %s%s: %s%s", some,
+		app_log(&a->log, t->r->scan ? APP_INFO : APP_WARN, "Not forwarded: %s%s: %s%s", some,
 			fwd_rule_name(t->r, t->ns, t->kind[i].first, t->kind[i].last, name), strerror(-t->kind[i].err),
 			listen_hint(t->kind[i].err, t->kind[i].first, hint));
 	}
 }
 
-static int listen_rule_try(struct app *a, unsigned rule, struct tally *t, bool *ret_absent, struct err *e)
+static int listen_rule_try(struct app *a, unsigned rule, struct app_tally *t, bool *ret_absent, struct err *e)
 {
 	const struct fwd_rule *r = &a->conf.host_rules.rule[rule];
 	const struct app_group *g = &a->group[false][r->proto];
 
-	*t = (struct tally){ .r = r };
+	*t = (struct app_tally){ .r = r };
 	*ret_absent = false;
 	for (unsigned port = r->first; port <= r->last && !(r->weak && g->bound >= g->share); port++) {
 		int n = app_listener_open(a, rule, (uint16_t)port, *ret_absent);
@@ -225,13 +251,13 @@ static int listen_rule_try(struct app *a, unsigned rule, struct tally *t, bool *
 		if (n == -ENODEV || (n < 0 && !r->weak))
 			return listen_fail(r, false, port, n, e);
 		if (n < 0)
-			tally_add(t, n, port);
+			app_tally_add(t, n, port);
 	}
 	return 0;
 }
 
 /* Other programs have ports here and there. A quarter of all in use: that is somebody like us. */
-static bool crowded(const struct tally *t)
+static bool crowded(const struct app_tally *t)
 {
 	for (unsigned i = 0; i < t->kind_cnt; i++)
 		if (t->kind[i].err == -EADDRINUSE)
@@ -241,13 +267,13 @@ static bool crowded(const struct tally *t)
 
 int app_listen_rule(struct app *a, unsigned rule, bool *ret_absent, struct err *e)
 {
-	struct tally t;
+	struct app_tally t;
 	int r;
 
 	while (!(r = listen_rule_try(a, rule, &t, ret_absent, e)) && crowded(&t) && patience(a))
 		app_listen_rule_close(a, rule);
 	if (!r)
-		tally_tell(a, &t);
+		app_tally_tell(a, &t);
 	return r;
 }
 
@@ -262,19 +288,23 @@ static int listen_rule_ns(struct app *a, unsigned rule, struct err *e)
 {
 	const struct fwd_rule *r = &a->conf.ns_rules.rule[rule];
 	struct app_group *g = &a->group[true][r->proto];
-	struct tally t = { .r = r, .ns = true };
+	struct app_tally t = { .r = r, .ns = true };
 
 	for (unsigned port = r->first; port <= r->last && !(r->weak && g->bound >= g->share); port++) {
-		int n = listen_ns(a, r, (uint16_t)port);
+		const struct sk_listen l = {
+			.proto = r->proto == FWD_TCP ? SK_TCP : SK_UDP, .any = r->any,
+			.addr = { .a = r->listen, .port = (uint16_t)port }, .ifname = "lo",	/* NAT-33 */
+		};
+		int n = listen_ns(a, r, &a->sk, &l);
 
 		if (n < 0 && !r->weak)
 			return listen_fail(r, true, port, n, e);
 		if (n < 0)
-			tally_add(&t, n, port);
+			app_tally_add(&t, n, port);
 		else if (r->weak)
 			g->bound++;
 	}
-	tally_tell(a, &t);
+	app_tally_tell(a, &t);
 	return 0;
 }
 
@@ -303,8 +333,8 @@ int app_listen(struct app *a, struct err *e)
 	bool absent;
 	int r = 0;
 
-	for (unsigned i = 0; i < rules->cnt; i++)
-		cap += rules->rule[i].last - rules->rule[i].first + 1u;
+	for (unsigned i = 0; i < rules->cnt; i++)	/* one for each family, if they come and go for themselves */
+		cap += (rules->rule[i].last - rules->rule[i].first + 1u) * (rules->rule[i].scan ? SK_FAMILIES : 1);
 	if (!cap)
 		return 0;
 	a->listen_until = app_clock() + LISTEN_PATIENCE;

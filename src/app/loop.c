@@ -186,7 +186,7 @@ void app_loop(struct app *a)
 		ns_t until = BYTES_MIN(path_next(&a->path), splice_next(&a->splice));
 		int n;
 
-		until = BYTES_MIN(until, a->advertise_at);
+		until = BYTES_MIN(until, BYTES_MIN(a->advertise_at, a->follow_at));
 		if (a->end == APP_END_DRAIN)
 			until = BYTES_MIN(until, BYTES_MIN(a->end_at, a->busy_at + APP_DRAIN_IDLE));
 		n = a->ev->ops->wait(a->ev, hit, LOOP_HITS, a->env.now, until);
@@ -203,6 +203,7 @@ void app_loop(struct app *a)
 		let_guest(a);
 		advertise(a);
 		splice_tick(&a->splice, a->env.now);
+		app_auto_tick(a);
 		app_listen_resume(a);
 		app_dns_look(a);
 		if (a->trace.on)

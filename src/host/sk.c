@@ -350,7 +350,7 @@ int sk_host_open(struct sk_host *s, struct ev *ev, const struct sk_host_settings
 	s->slot = mmap(NULL, s->slot_cnt * sizeof(*s->slot), PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	s->skip_buf = mmap(NULL, SK_SKIP_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	s->port = mmap(NULL, SK_PORTS * sizeof(*s->port), PROT_READ | PROT_WRITE,
+	s->port = mmap(NULL, 2 * SK_PORTS * sizeof(*s->port), PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (s->slot == MAP_FAILED || s->port == MAP_FAILED || s->skip_buf == MAP_FAILED)
 		return err_set(e, -ENOMEM, "Out of memory for %u sockets", s->slot_cnt);
@@ -366,6 +366,7 @@ int sk_host_open(struct sk_host *s, struct ev *ev, const struct sk_host_settings
 void sk_host_inside(struct sk_host *ret, const struct sk_host *s, struct sk_ns *ns)
 {
 	*ret = *s;
+	ret->port += SK_PORTS;
 	ret->ns = ns;
 	ret->set = (struct sk_host_settings){ .no_peek_off = s->set.no_peek_off };
 }
@@ -374,14 +375,14 @@ int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref r
 {
 	int af = l->any ? (s->v6 ? AF_INET6 : AF_INET) : inaddr_is_v4(&l->addr.a) ? AF_INET : AF_INET6;
 	int type = l->proto == SK_TCP ? SOCK_STREAM : SOCK_DGRAM, err;
-	int fd = socket(af, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = sk_make(s, af == AF_INET6, type, 0);
 	union sk_sockaddr sa;
 	socklen_t len;
 
 	if (fd < 0)
-		return -errno;
-	err = (uint32_t)fd >= s->slot_cnt ? -EMFILE : 0;
-	if (!err && af == AF_INET6)	/* explicit: net.ipv6.bindv6only may be 1 */
+		return fd;
+	err = 0;
+	if (af == AF_INET6)	/* explicit: net.ipv6.bindv6only may be 1 */
 		err = sk_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, !l->any);
 	if (!err)
 		err = sk_set_int(fd, SOL_SOCKET, SO_REUSEADDR, l->proto == SK_TCP);	/* UDP: sk_port.c */

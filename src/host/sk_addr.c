@@ -51,12 +51,9 @@ static int new_inside(struct sk_ns *ns, bool v6, int type)
 	return sk_ns_take(ns, v6 ? SK_NS_UDP6 : SK_NS_UDP4);
 }
 
-int sk_new(struct sk_host *s, const struct inaddr *to, int type, int proto)
+int sk_make(struct sk_host *s, bool v6, int type, int proto)
 {
-	bool v6 = !inaddr_is_v4(to);
-	const char *dev = s->set.outbound_if[v6 ? SK_V6 : SK_V4];
-	int fd = s->ns ? new_inside(s->ns, v6, type)
-		       : socket(v6 ? AF_INET6 : AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, proto);
+	int fd = s->ns ? new_inside(s->ns, v6, type) : socket(v6 ? AF_INET6 : AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, proto);
 
 	if (fd < 0)
 		return s->ns ? fd : -errno;
@@ -64,6 +61,17 @@ int sk_new(struct sk_host *s, const struct inaddr *to, int type, int proto)
 		close(fd);
 		return -EMFILE;
 	}
+	return fd;
+}
+
+int sk_new(struct sk_host *s, const struct inaddr *to, int type, int proto)
+{
+	bool v6 = !inaddr_is_v4(to);
+	const char *dev = s->set.outbound_if[v6 ? SK_V6 : SK_V4];
+	int fd = sk_make(s, v6, type, proto);
+
+	if (fd < 0)
+		return fd;
 	/* a filter must not fail open (NAT-5) */
 	if (dev && !inaddr_is_loopback(to) && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, dev, (socklen_t)strlen(dev))) {
 		int err = -errno;

@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "sk_priv.h"
 
@@ -37,7 +38,7 @@ void sk_port_hold(struct sk_host *s, int fd, uint16_t port, enum sk_hold hold, c
 	uint32_t *first;
 
 	slot->hold = (uint8_t)hold;
-	slot->hold_port = port;
+	slot->hold_port = p;
 	slot->peer = peer ? port_peer(peer) : 0;
 	first = port_chain(p, slot);
 	slot->hold_prev = 0;
@@ -51,7 +52,7 @@ void sk_port_hold(struct sk_host *s, int fd, uint16_t port, enum sk_hold hold, c
 void sk_port_release(struct sk_host *s, int fd)
 {
 	struct sk_slot *slot = &s->slot[fd];
-	struct sk_port *p = &s->port[slot->hold_port];
+	struct sk_port *p = slot->hold_port;
 
 	if (slot->hold == SK_HOLD_NONE)
 		return;
@@ -113,6 +114,21 @@ bool sk_port_is_published(const struct sk_host *s, uint16_t port)
 		if (s->slot[i - 1].hold == SK_HOLD_PUBLISHED)
 			return true;
 	return false;
+}
+
+static bool port_has(const struct sk_host *s, uint32_t first, uint32_t inode)
+{
+	struct stat st;
+
+	for (uint32_t i = first; i; i = s->slot[i - 1].hold_next)
+		if (!fstat((int)i - 1, &st) && (uint32_t)st.st_ino == inode)
+			return true;
+	return false;
+}
+
+bool sk_host_is_ours(const struct sk_host *s, uint16_t port, uint32_t inode)
+{
+	return port_has(s, s->port[port].any, inode) || port_has(s, s->port[port].peers, inode);
 }
 
 bool sk_port_is_heard(const struct sk_host *s, uint16_t port)

@@ -30,7 +30,7 @@ struct sk_slot {
 	bool yields;			/* SK_DF_MAYBE has met its error: fragments from here on */
 	uint8_t cut[SK_FAMILIES];	/* enum sk_cut, by family of what it sends */
 	uint8_t hold;			/* enum sk_hold */
-	uint16_t hold_port;
+	struct sk_port *hold_port;
 	uint32_t hold_next, hold_prev;	/* descriptor + 1 of the neighbours that use the port in this way, 0: none */
 	uint32_t peer;			/* SK_HOLD_PEER: hash of whom it hears */
 };
@@ -68,6 +68,8 @@ void sk_tcp_options(int fd);
 socklen_t sk_to_sockaddr(const struct sk_addr *a, int af, union sk_sockaddr *ret);
 void sk_from_sockaddr(const union sk_sockaddr *sa, struct sk_addr *ret);
 int sk_set_int(int fd, int level, int name, int v);
+/* A bare one, of the host's network or, from the stock, the namespace's: descriptor or negative errno */
+int sk_make(struct sk_host *s, bool v6, int type, int proto);
 /* New socket for TO's family with its slot set; bound to the outbound device if that applies; inside the namespace
  * with its options too. Descriptor or -errno.
  */

@@ -60,8 +60,6 @@ int splice_open(struct splice *s, const struct splice_settings *set, ns_t now, s
 
 void splice_close(struct splice *s)
 {
-	struct sk *sk = &s->set.sk->sk;
-
 	for (uint32_t i = 0; i < s->fresh; i++) {
 		struct splice_flow *f = &s->flow[i];
 
@@ -70,11 +68,8 @@ void splice_close(struct splice *s)
 		else if (f->kind == SPLICE_KIND_UDP)
 			splice_udp_end(s, f);
 	}
-	for (uint32_t i = 0; i < s->listener_cnt; i++) {
-		if (s->listener[i].held != SPLICE_NONE)
-			sk->ops->close(sk, s->listener[i].held, SK_END_RESET);
-		sk->ops->close(sk, s->listener[i].l.h, SK_END_GRACEFUL);
-	}
+	for (uint32_t i = 0; i < s->listener_cnt; i++)
+		splice_listener_close(s, i);
 	while (s->pool_cnt)
 		splice_pipe_close(&s->pool[--s->pool_cnt]);
 	unmap_all(s);
@@ -82,15 +77,45 @@ void splice_close(struct splice *s)
 
 struct ev_ref splice_listener_ref(const struct splice *s)
 {
-	return (struct ev_ref){ .idx = s->listener_cnt | REF_LISTENER, .kind = EV_KIND_SPLICE };
+	const uint32_t idx = s->listener_free ? s->listener_free - 1 : s->listener_cnt;
+
+	return (struct ev_ref){ .idx = idx | REF_LISTENER, .gen = idx < SPLICE_LISTENER_MAX ? s->listener[idx].gen : 0, .kind = EV_KIND_SPLICE };
 }
 
 int splice_listener_add(struct splice *s, const struct splice_listen *l)
 {
-	if (s->listener_cnt == SPLICE_LISTENER_MAX)
+	const uint32_t idx = s->listener_free ? s->listener_free - 1 : s->listener_cnt;
+	struct splice_listener *new = &s->listener[idx];
+
+	if (idx == SPLICE_LISTENER_MAX)
 		return -ENOSPC;
-	s->listener[s->listener_cnt++] = (struct splice_listener){ .l = *l, .held = SPLICE_NONE };
-	return 0;
+	if (s->listener_free)
+		s->listener_free = new->next_free;
+	else
+		s->listener_cnt++;
+	*new = (struct splice_listener){ .l = *l, .gen = new->gen, .held = SPLICE_NONE };
+	return (int)idx;
+}
+
+int splice_listener_handle(const struct splice *s, uint32_t idx)
+{
+	return s->listener[idx].l.h;
+}
+
+void splice_listener_close(struct splice *s, uint32_t idx)
+{
+	struct splice_listener *l = &s->listener[idx];
+	struct sk *sk = &s->set.sk->sk;
+
+	if (l->l.h == SPLICE_NONE)
+		return;
+	if (l->l.proto == SK_UDP)
+		splice_listener_gone(s, l->l.h);
+	if (l->held != SPLICE_NONE)
+		sk->ops->close(sk, l->held, SK_END_RESET);
+	sk->ops->close(sk, l->l.h, SK_END_GRACEFUL);
+	*l = (struct splice_listener){ .l.h = SPLICE_NONE, .gen = l->gen + 1, .held = SPLICE_NONE, .next_free = s->listener_free };
+	s->listener_free = idx + 1;
 }
 
 struct splice_flow *splice_flow_new(struct splice *s, enum splice_kind kind)
@@ -210,7 +235,7 @@ void splice_event(struct splice *s, const struct ev_hit *hit, ns_t now)
 
 	s->now = now;
 	if (hit->ref.idx & REF_LISTENER) {
-		if (idx >= s->listener_cnt)
+		if (idx >= s->listener_cnt || s->listener[idx].l.h == SPLICE_NONE || s->listener[idx].gen != hit->ref.gen)
 			return;
 		if (s->listener[idx].l.proto == SK_TCP)
 			splice_tcp_listen(s, &s->listener[idx]);

@@ -15,8 +15,10 @@
 enum splice_kind { SPLICE_KIND_FREE, SPLICE_KIND_TCP, SPLICE_KIND_UDP };
 
 struct splice_listener {
-	struct splice_listen l;
+	struct splice_listen l;		/* h SPLICE_NONE: closed, free for another one */
 	bool paused;			/* accept again when descriptors or entries are free */
+	uint32_t gen : 24;		/* in its events' references */
+	uint32_t next_free;		/* index + 1, 0: none */
 	int held;			/* accepted, but there was no descriptor for its other side; SPLICE_NONE */
 	struct sk_addr held_peer, held_local;
 };

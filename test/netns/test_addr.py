@@ -149,7 +149,7 @@ def test_U04_udp_reply_address(lab, fam):
 
 
 @FAM
-def test_udp_empty_and_large(lab, fam):
+def test_D15_udp_empty_and_large(lab, fam):
     """D15: empty datagrams are datagrams; large ones keep their size, both ways."""
     p = L.port()
     with lab.start("-u", str(p)) as i, UdpServer(i.ct.udp(L.ANY[fam], p)), UdpServer(lab.peer.udp(L.PEER[fam], p)):

@@ -80,7 +80,7 @@ def test_transfer(bulk, fam, way, to):
 
 @FAM
 @WAY
-def test_both_directions_at_once(lab, fam, way):
+def test_D07_both_directions_at_once(lab, fam, way):
     """D07: both ends send and read at the same time; nothing locks up."""
     size, p = 16 * MIB, L.port()
     with lab.start("-t", str(p)) as inst:
@@ -98,7 +98,7 @@ def test_both_directions_at_once(lab, fam, way):
 @FAM
 @WAY
 @pytest.mark.parametrize("first", ["ct", "lan"])
-def test_half_close(lab, fam, way, first):
+def test_D18_half_close(lab, fam, way, first):
     """D18: either end closes its direction first; the other direction goes on until it ends as well."""
     p = L.port()
     with lab.start("-t", str(p)) as inst:
@@ -392,7 +392,7 @@ def test_command_ends_with_data_queued(lab, fam, mode, size):
 
 
 @FAM
-def test_ping_pong(lab, fam):
+def test_D06_ping_pong(lab, fam):
     """Small messages to and fro: no fixed stalls (D06). 2,000 round trips in a few seconds."""
     p = L.port()
     with lab.start("-t", str(p)) as inst, lab.peer.serve(L.PEER[fam], p, echo):
@@ -408,7 +408,7 @@ def test_ping_pong(lab, fam):
 
 @FAM
 @WAY
-def test_short_connections(lab, fam, way):
+def test_D09_short_connections(lab, fam, way):
     """D09: 500 short connections in turn, each closed by the server: no reset, nothing left over."""
     p = L.port()
     with lab.start("-t", str(p)) as inst:

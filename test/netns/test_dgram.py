@@ -34,7 +34,7 @@ def cmsg(sock, size=70000):
 
 @FAM
 @pytest.mark.parametrize("mtu", [1500, None], ids=["mtu1500", "default"])
-def test_larger_than_mtu(lab, fam, mtu):
+def test_U07_larger_than_mtu(lab, fam, mtu):
     """U07: datagrams of every size arrive whole, both ways, as fragments where the container's MTU asks for it."""
     p = L.port()
     largest = 65507 if fam == 4 else 65527
@@ -133,7 +133,7 @@ def test_no_route(own_lab, fam):
 
 
 @FAM
-def test_ping_large(lab, fam):
+def test_U05_ping_large(lab, fam):
     """U05: large pings at a small MTU go in fragments, both ways."""
     with lab.start(mtu=1500) as i:
         for size in (0, 1400, 1473, 8000):

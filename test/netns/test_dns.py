@@ -146,7 +146,7 @@ def asks(i, at, want, *opts, within=PATIENCE, **kw):
 # -- the ways in: UDP, TCP, port 853
 
 @FAM
-def test_udp_tcp_853(lab, fam):
+def test_N01_udp_tcp_853(lab, fam):
     """R17, N01: ports 53 and 853 of the forwarding address, over UDP and TCP; other ports of it are not the resolver's."""
     with started(lab, S1[fam]) as (i, _), Dns(lab.peer, S1[fam], "one"), Dns(lab.peer, S1[fam], "tls", port=853), \
             Dns(lab.peer, S1[fam], "other", port=5353):

@@ -246,7 +246,7 @@ def test_connected_learns(chain, fam):
 
 
 @FAM
-def test_ping_sizes(chain, fam):
+def test_U05_ping_sizes(chain, fam):
     """U05: pings of every size are answered at the default MTU; those that must not be cut are told the size that fits."""
     with chain.start() as i:
         for size in (56, 1472, 1473, 8000, 65507):

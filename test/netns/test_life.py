@@ -147,7 +147,7 @@ def test_netns_file_removed(lab):
         assert i.gone(1) == 0
 
 
-def test_restart_at_once(lab):
+def test_C01_restart_at_once(lab):
     """C01: a published port is free for the next instance as soon as the netns file of the last one is gone."""
     p = L.port()
     for _ in range(10):
@@ -331,7 +331,7 @@ def test_unknown_interface(lab, opt):
     complains(lab.invoke(*CONF, "-q", opt, "nosuch7", "--", "true"), "nosuch7")
 
 
-def test_port_in_use(lab):
+def test_C13_port_in_use(lab):
     """C13: the line names protocol, port and reason; nothing else is printed and nothing stays behind."""
     p = L.port()
     with lab.hst.listen("0.0.0.0", p), lab.hst.udp("0.0.0.0", p):
@@ -342,7 +342,7 @@ def test_port_in_use(lab):
             complains(r, f"(?i){proto}", str(p), "in use")
 
 
-def test_privileged_port(lab):
+def test_C05_privileged_port(lab):
     """C05: unprivileged and below ip_unprivileged_port_start: one line with the remedy."""
     lab.hst.sysctl("net.ipv4.ip_unprivileged_port_start", 1024)
     conf = [x for x in CONF]

@@ -100,7 +100,7 @@ def test_ports_exhausted(own_lab, fam):
 
 
 @FAM
-def test_udp_flood_of_flows(own_lab, fam):
+def test_D19_U10_udp_flood_of_flows(own_lab, fam):
     """D19, U10: thousands of one-shot UDP flows: each answered, bounded in descriptors, and everything else works."""
     lab, p = own_lab, L.port()
     with lab.start(wrap=["prlimit", "--nofile=256:256"]) as i, UdpServer(lab.peer.udp(L.PEER[fam], p)), \

@@ -53,7 +53,7 @@ def helper(inst):
 
 @pytest.mark.parametrize("mode", L.MODES)
 @FAM
-def test_address_and_no_packets(lab, fam, mode):
+def test_B10_address_and_no_packets(lab, fam, mode):
     """NAT-30, NAT-31, B10: the service at the namespace's address is reached, and sees that address; not one at its loopback.
     Nothing of it passes the interface."""
     p, q, size = L.port(), L.port(), 8 * MIB
@@ -79,7 +79,7 @@ def test_address_and_no_packets(lab, fam, mode):
 
 
 @FAM
-def test_host_lo_to_ns_lo(lab, fam):
+def test_B09_host_lo_to_ns_lo(lab, fam):
     """B09, NAT-31: what listens on the namespace's loopback is reached, with TCP and UDP; 127.0.0.5 there is 127.0.0.5."""
     p = L.port()
     with lab.start("--host-lo-to-ns-lo", "-t", str(p), "-u", str(p)) as i:
@@ -174,7 +174,7 @@ def test_refused(lab, fam):
 
 
 @FAM
-def test_bulk_both_directions(lab, fam):
+def test_D07_bulk_both_directions(lab, fam):
     """D07: 200 MiB each way at the same time, whole; half-closed it sleeps."""
     size, p = 200 * MIB, L.port()
     with lab.start("-t", str(p)) as inst:
@@ -207,7 +207,7 @@ def test_steps_and_pauses(lab, fam):
 
 @FAM
 @pytest.mark.parametrize("first", ["host", "ct"])
-def test_ends(lab, fam, first):
+def test_D18_ends(lab, fam, first):
     """D18: half-close either way, with data after it; then a reset either way, which leaves other connections alone."""
     p = L.port()
     with lab.start("-t", str(p)) as inst:

@@ -55,7 +55,7 @@ def test_refused(lab, fam):
 
 
 @FAM
-def test_both_directions_at_once(lab, fam):
+def test_D07_both_directions_at_once(lab, fam):
     """D07: both ends send and read at the same time; nothing locks up, and nothing is left of it."""
     size, p = 64 * MIB, L.port()
     with lab.start("-T", str(p)) as inst:
@@ -101,7 +101,7 @@ def calm(inst):
 
 @FAM
 @pytest.mark.parametrize("first", ["ct", "host"])
-def test_ends(lab, fam, first):
+def test_D18_ends(lab, fam, first):
     """D18: half-close either way, with data after it; then a reset either way, which leaves other connections alone."""
     p = L.port()
     with lab.start("-T", str(p)) as inst:

@@ -371,7 +371,7 @@ def test_one_family_only_on_host(bare_lab):
         far_works(lab, i, 6)
 
 
-def test_ping_not_allowed(own_lab):
+def test_U05_ping_not_allowed(own_lab):
     """U05: ping sockets are forbidden by the sysctl: start and all else work."""
     lab = own_lab
     lab.hst.sysctl("net.ipv4.ping_group_range", "1 0")
