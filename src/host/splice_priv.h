@@ -26,7 +26,9 @@ struct splice_listener {
 struct splice_dir {			/* of a TCP flow, from the socket of one side to the other's */
 	struct splice_pipe pipe;	/* valid while `piped`: only while data is under way */
 	uint32_t pending;		/* bytes in it */
-	uint32_t run;			/* KiB through pipes since the source paused */
+	uint32_t run;			/* KiB through pipes since the source paused ... */
+	uint32_t runs;			/* ... in so many pieces: between one dry source and the next */
+	uint32_t piece;			/* KiB of the present one */
 	bool piped;
 	bool in;			/* the source may have something */
 	bool out;			/* the sink may have room */

@@ -9,10 +9,11 @@
  * touched. Such a pipe is filled only when it is empty: -EAGAIN then always means
  * a dry source. A direction with nothing under way holds no pipe.
  *
- * A long run of much at once is woken for only when much has come again; that
- * much may never come, so that a timer looks whether it still runs. Whoever
- * pauses pays for it with no more than QUIET, once for a run that gets twice as
- * long each time.
+ * A long run of pieces is woken for only when several have come. That many may
+ * never come, so that a timer looks whether it still runs: whoever pauses pays
+ * for it with no more than QUIET, once for a run that gets twice as long each
+ * time. A source that is fast enough to give us much at once is left alone: to
+ * wait for more would only make the sink wait.
  *
  * What was read and can't be sent goes into a pipe, so that is at hand before
  * anything is read; without descriptors for one, data stays in its source until
@@ -30,10 +31,11 @@
 
 #define PIPE_LEN	(1 << 20)	/* fs.pipe-max-size, which nobody needs a privilege for */
 #define PIPE_LEN_MIN	(64 << 10)
-#define BUDGET		(2 << 20)	/* bytes of one direction before others get their turn */
+#define FILL_LEN	(4 << 20)	/* what a pipe may take: each of its slots takes up to a 32 KiB piece of a segment */
+#define BUDGET		(4 << 20)	/* bytes of one direction before others get their turn */
 #define COPY_LEN	65536u		/* so much at once is bulk, and less than BULK_LEN is not */
 #define BULK_LEN	16384u
-#define LOWAT		(PIPE_LEN / 4)	/* worth a wake-up ... */
+#define LOWAT		(256u << 10)	/* worth a wake-up ... */
 #define LOWAT_RUN	(64u << 10)	/* ... after this many KiB without a pause */
 #define LOWAT_WARY	10
 #define QUIET		(2 * NS_MS)	/* a pause */
@@ -154,11 +156,33 @@ static int copy_some(struct splice *s, struct splice_flow *f, enum splice_side s
 	return 0;
 }
 
+static void low_off(struct splice_flow *f, enum splice_side side)
+{
+	sk_set_int(f->h[side], SOL_SOCKET, SO_RCVLOWAT, 1);
+	f->dir[side].low = false;
+	f->dir[side].run = f->dir[side].runs = 0;
+}
+
+/* The source is dry: is it worth while to wait for more than little? */
 static void low_on(struct splice *s, struct splice_flow *f, enum splice_side side)
 {
 	struct splice_dir *d = &f->dir[side];
+	const uint32_t piece = d->piece;
 
-	if (d->low || d->fin || d->run >> d->wary < LOWAT_RUN || sk_set_int(f->h[side], SOL_SOCKET, SO_RCVLOWAT, LOWAT))
+	d->piece = 0;
+	d->runs++;
+	if (d->low) {
+		if (piece > 2 * LOWAT >> 10)
+			low_off(f, side);
+		return;
+	}
+	if (d->fin || d->run >> d->wary < LOWAT_RUN)
+		return;
+	if (d->run / d->runs >= LOWAT / 2 >> 10) {
+		d->run = d->runs = 0;
+		return;
+	}
+	if (sk_set_int(f->h[side], SOL_SOCKET, SO_RCVLOWAT, LOWAT))
 		return;
 	d->low = true;
 	if (!twheel_armed(&f->timer))
@@ -179,9 +203,7 @@ void splice_pump_timer(struct splice *s, struct splice_flow *f)
 				twheel_arm(&s->tw, &f->timer, s->now + QUIET);
 			continue;
 		}
-		sk_set_int(f->h[side], SOL_SOCKET, SO_RCVLOWAT, 1);
-		d->low = false;
-		d->run = 0;
+		low_off(f, (enum splice_side)side);
 		d->wary = (uint8_t)BYTES_MIN(d->wary + 1, LOWAT_WARY);
 		d->in = true;
 		splice_flow_ready(s, f);
@@ -199,7 +221,7 @@ static int fill(struct splice *s, struct splice_flow *f, enum splice_side side)
 		return pool_any(s) ? copy_some(s, f, side) : copy_kept(s, f, side);
 	if (!pipe_get(s, d))
 		return copy_kept(s, f, side);
-	n = splice(f->h[side], NULL, d->pipe.fd[1], NULL, PIPE_LEN, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	n = splice(f->h[side], NULL, d->pipe.fd[1], NULL, FILL_LEN, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 	if (n < 0 && errno == EINTR)
 		return 0;
 	if (n < 0 && errno != EAGAIN)
@@ -213,6 +235,7 @@ static int fill(struct splice *s, struct splice_flow *f, enum splice_side side)
 	d->pending = (uint32_t)n;
 	d->bulk = n >= BULK_LEN;
 	d->moved = true;
+	d->piece += (uint32_t)n >> 10;
 	d->run += BYTES_MIN((uint32_t)n >> 10, UINT32_MAX - d->run);
 	/* so little can't have filled the pipe: the queue is empty, and what comes makes an edge */
 	if (n > 0 && (uint32_t)n < d->pipe.slot_cnt && !d->fin)

@@ -434,8 +434,8 @@ static uint64_t take_all(struct rig *r, int fd)
 	return got;
 }
 
-/* SPL-9: a long run is woken for only when much has come, but what comes after a pause is not held back for longer than
- * that takes to notice; and then no more
+/* SPL-9: a long run of pieces is woken for only when several have come, but what comes after a pause is not held back for
+ * longer than that takes to notice; and then no more
  */
 static void long_run(int af)
 {
@@ -445,7 +445,7 @@ static void long_run(int af)
 
 	r->busy = true;
 	while (splice_next(&r->s) == NS_NEVER || !splice_next(&r->s)) {
-		ssize_t n = send(c, r->pattern, CHUNK, MSG_NOSIGNAL);
+		ssize_t n = send(c, r->pattern, CHUNK / 4, MSG_NOSIGNAL);
 
 		assert_true(sent < 1ull << 30);
 		sent += n > 0 ? (uint64_t)n : 0;
