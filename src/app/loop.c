@@ -165,11 +165,11 @@ static void begin(struct app *a)
 	}
 }
 
-/* Where the guest shares our processors, its socket holds fewer datagrams (212,992 bytes by default, some 90 of 1400) than
- * we can hand over before the scheduler lets it run: what overflows there has cost us all the work, what waits at the host's
- * socket none.
+/* Who reads datagrams on our processors, in the guest or on the host, has a socket that holds fewer of them (212,992 bytes by
+ * default, some 90 of 1400) than we can hand over before the scheduler lets it run: what overflows there has cost us all the
+ * work, what waits in front of us none.
  */
-static void let_guest(struct app *a)
+static void let_readers(struct app *a)
 {
 	if (a->path.p.udp_burst)
 		sched_yield();
@@ -200,7 +200,7 @@ void app_loop(struct app *a)
 			if (hit[i].ref.kind < EV_KIND_CNT)
 				routes[hit[i].ref.kind](a, &hit[i]);
 		path_tick(&a->path);
-		let_guest(a);
+		let_readers(a);
 		advertise(a);
 		splice_tick(&a->splice, a->env.now);
 		app_auto_tick(a);

@@ -218,6 +218,7 @@ void udp_guest(struct proto *p, const struct flow_key *key, struct flow *f, cons
 	s.join_max = v4 ? UDP_JOIN_MAX4 : UDP_JOIN_MAX6;
 	for (i = first; i != FLOW_NONE; i = pkt[i].next)
 		guest_one(&s, &pkt[i]);
+	p->udp_burst |= s.cnt > 1 || s.seg_cnt > 1;
 	if (s.cnt)
 		send_flush(&s);
 	if (udp_body(f)->open && p->groups)
