@@ -14,6 +14,11 @@ int box_fds_clean(int keep, struct err *e);
 /* Soft limit of descriptors to the hard one; returns the limit */
 unsigned long box_fds_raise(void);
 
+/* Right before the end: what the kernel does slowly when the last of us closes a descriptor, happens behind our back. Removing a
+ * tap waits for grace periods of RCU, some 20 ms, which a caller of a short command would wait for.
+ */
+void box_close_behind(void);
+
 #define BOX_SIGNAL_END	(1 << 0)	/* SIGTERM or SIGQUIT: exit 0 */
 #define BOX_SIGNAL_CHILD (1 << 1)	/* SIGCHLD: a child ended, not always the command */
 

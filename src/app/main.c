@@ -12,6 +12,7 @@ int main(int argc, char **argv)
 {
 	struct err e = { .code = 0 };
 	struct app *a = calloc(1, sizeof(*a));
+	bool quick;			/* somebody waits for the command's status */
 	int status;
 
 	if (!a) {
@@ -30,6 +31,9 @@ int main(int argc, char **argv)
 	if (a->conf.action == CONF_ACTION_RUN && a->daemon.child <= 0)
 		app_loop(a);
 	status = a->status;
+	quick = a->ns.child > 0;
 	app_free(a);
+	if (quick)
+		box_close_behind();
 	return status;
 }
