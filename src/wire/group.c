@@ -34,12 +34,18 @@
 
 enum rec_type { REC_IS_IN = 1, REC_IS_EX, REC_TO_IN, REC_TO_EX, REC_ALLOW, REC_BLOCK };
 
+/* ::ffff:224.0.0.1 in a message of IPv6 is no group of either family */
+static bool group_ok(const struct wire_group_list *l, const struct inaddr *a)
+{
+	return inaddr_is_multicast(a) && inaddr_is_v4(a) == l->v4;
+}
+
 static int group_single(struct wire_group_list *l, const struct inaddr *a, enum wire_group_what what)
 {
 	l->one = (struct wire_group){ .a = *a, .what = what };
 	l->single = true;
 	l->left = 1;
-	return inaddr_is_multicast(a) ? 0 : -EBADMSG;
+	return group_ok(l, a) ? 0 : -EBADMSG;
 }
 
 static void group_records(struct wire_group_list *l, struct view v, const uint8_t *head)
@@ -130,7 +136,7 @@ int wire_group_next(struct wire_group_list *l, struct wire_group *ret)
 	more = sources * alen + p[1] * 4u;
 	ret->a = l->v4 ? inaddr_v4(p + REC_LEN) : inaddr_v6(p + REC_LEN);
 	ret->what = rec_what(p[0], sources);
-	if (more > l->rest.len || !inaddr_is_multicast(&ret->a))
+	if (more > l->rest.len || !group_ok(l, &ret->a))
 		goto bad;
 	view_skip(&l->rest, more);
 	return 1;

@@ -110,6 +110,8 @@ static void bad(void **state)
 	refused("83 00 0000 0000 0000 ff02", false, -EBADMSG, 0);
 	refused("83 00 0000 0000 0000 fe800000000000000000000000000001", false, -EBADMSG, 0);
 	refused("82 00 0000 0000 0000", false, -EPROTONOSUPPORT, 0);
+	refused("83 00 0000 0000 0000 00000000000000000000ffffe00000fb", false, -EBADMSG, 0);	/* v4-mapped: of neither family */
+	refused("8f 00 0000 0000 0001  04 00 0000 00000000000000000000ffffe00000fb", false, 0, -EBADMSG);
 	refused("8f 00 0000", false, -EBADMSG, 0);
 	refused("8f 00 0000 0000 0001  04 00 0000 ff02000000000000000000000000", false, 0, -EBADMSG);
 	refused("8f 00 0000 0000 0001  04 00 ffff ff0200000000000000000000000000fb", false, 0, -EBADMSG);
