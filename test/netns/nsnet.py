@@ -11,6 +11,7 @@ import hashlib
 import os
 import random
 import socket
+import struct
 import threading
 import time
 
@@ -306,3 +307,28 @@ def refused(fn):
     except OSError as e:
         return e.errno in (errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EPIPE)
     return False
+
+
+def check_ends(kept, fresh, size=1 << 20):
+    """What the first of two ends does reaches the second: fresh() gives (first, second), of a new connection each time. Half-close
+    with data after it, then a reset, which leaves the connection `kept` alone."""
+    a, b = fresh()
+    a.sendall(b"question")
+    a.shutdown(socket.SHUT_WR)
+    assert recv_bulk(b)[0] == 8
+    task = Task(lambda: (send_bulk(b, size), b.close()))
+    assert recv_bulk(a) == (size, checksum(size))
+    task.result()
+    a.close()
+    a, b = fresh()
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    a.close()
+    try:
+        b.recv(1)
+    except ConnectionResetError:
+        b.close()
+    else:
+        raise AssertionError("the reset did not arrive")
+    for x, y in (kept, kept[::-1]):
+        x.sendall(b"ok")
+        assert y.recv(2) == b"ok"

@@ -4,13 +4,11 @@ ends in the middle, the process that makes the sockets."""
 import os
 import re
 import signal
-import socket
-import struct
 
 import pytest
 
 import lab as L
-from nsnet import Task, UdpServer, checksum, echo, hello, recv_bulk, refused, send_bulk, until
+from nsnet import Task, UdpServer, check_ends, checksum, echo, hello, recv_bulk, refused, send_bulk, until
 from test_bulk import MIB
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
@@ -212,22 +210,7 @@ def test_D18_ends(lab, fam, first):
     p = L.port()
     with lab.start("-t", str(p)) as inst:
         kept = pair(lab, inst, fam, p)
-        a, b = pair(lab, inst, fam, p)[::1 if first == "host" else -1]
-        a.sendall(b"question")
-        a.shutdown(socket.SHUT_WR)
-        assert recv_bulk(b)[0] == 8
-        task = Task(lambda: (send_bulk(b, MIB), b.close()))
-        assert recv_bulk(a) == (MIB, checksum(MIB))
-        task.result()
-        a.close()
-        a, b = pair(lab, inst, fam, p)[::1 if first == "host" else -1]
-        a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        a.close()
-        with pytest.raises(ConnectionResetError):
-            b.recv(1)
-        for x, y in (kept, kept[::-1]):
-            x.sendall(b"ok")
-            assert y.recv(2) == b"ok"
+        check_ends(kept, lambda: pair(lab, inst, fam, p)[::1 if first == "host" else -1])
 
 
 @FAM

@@ -3,13 +3,12 @@
 import os
 import signal
 import socket
-import struct
 import time
 
 import pytest
 
 import lab as L
-from nsnet import Ns, Task, UdpServer, checksum, echo, hello, recv_bulk, send_bulk, until
+from nsnet import Ns, Task, UdpServer, check_ends, checksum, echo, hello, recv_bulk, send_bulk, until
 from test_bulk import MIB, counters
 from test_life import CONF, complains
 
@@ -106,22 +105,7 @@ def test_D18_ends(lab, fam, first):
     p = L.port()
     with lab.start("-T", str(p)) as inst:
         kept = pair(lab, inst, fam, p)
-        a, b = pair(lab, inst, fam, p)[::1 if first == "ct" else -1]
-        a.sendall(b"question")
-        a.shutdown(socket.SHUT_WR)
-        assert recv_bulk(b)[0] == 8
-        task = Task(lambda: (send_bulk(b, MIB), b.close()))
-        assert recv_bulk(a) == (MIB, checksum(MIB))
-        task.result()
-        a.close()
-        a, b = pair(lab, inst, fam, p)[::1 if first == "ct" else -1]
-        a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        a.close()
-        with pytest.raises(ConnectionResetError):
-            b.recv(1)
-        for x, y in (kept, kept[::-1]):
-            x.sendall(b"ok")
-            assert y.recv(2) == b"ok"
+        check_ends(kept, lambda: pair(lab, inst, fam, p)[::1 if first == "ct" else -1])
 
 
 @FAM
