@@ -49,6 +49,7 @@ struct splice_udp {
 	uint32_t chain;			/* of its bucket */
 	uint8_t cnt[SPLICE_SIDES];	/* datagrams from each side, counted up to 2 */
 	uint32_t first_len;		/* bytes of the first one */
+	uint8_t first_tos;		/* and its traffic class */
 };
 
 struct splice_flow {

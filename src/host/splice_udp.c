@@ -101,7 +101,7 @@ static void try_again(struct splice *s, struct splice_flow *f, uint32_t len)
 {
 	const enum splice_side back = splice_back(f);
 	const struct sk_addr from = { .port = f->udp.client.port };
-	struct sk_dgram d = { .iov = { { s->buf, len } }, .iov_cnt = 1, .len = len };
+	struct sk_dgram d = { .iov = { { s->buf, len } }, .iov_cnt = 1, .len = len, .tos = f->udp.first_tos };
 
 	const int before = f->h[back];
 
@@ -183,6 +183,7 @@ static struct splice_flow *flow_begin(struct splice *s, int listener, enum splic
 	u->client = d->to_from;
 	u->local = d->local;
 	u->first_len = d->len;
+	u->first_tos = d->tos;
 	bucket = bucket_of(s, listener, &u->client, &u->local.a);
 	u->chain = *bucket;
 	*bucket = (uint32_t)(f - s->flow) + 1;

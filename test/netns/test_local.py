@@ -10,6 +10,7 @@ import pytest
 import lab as L
 from nsnet import Task, UdpServer, check_ends, checksum, echo, hello, recv_bulk, refused, send_bulk, until
 from test_bulk import MIB
+from test_dgram import LEVEL, RECVTOS, TOS
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
 NS_LO = pytest.mark.parametrize("opts", [[], ["--host-lo-to-ns-lo"]], ids=["address", "loopback"])
@@ -106,6 +107,37 @@ def test_other_family(lab, fam, opts):
             for data in (b"first", b"second"):
                 s.send(data)
                 assert s.recv(100) == data
+
+
+def class_of(s, family, data):
+    """The class of the next datagram, which is `data`, and who sent it."""
+    s.settimeout(5)
+    got, anc, _, peer = s.recvmsg(100, 100)
+    assert got == data
+    return {(lvl, kind): val[0] for lvl, kind, val in anc}.get((LEVEL[family], TOS[family]), 0), peer
+
+
+@FAM
+@pytest.mark.parametrize("to", [4, 6], ids=["to-v4", "to-v6"])
+@pytest.mark.parametrize("way", ["address", "loopback", "out"])
+def test_udp_class(lab, fam, to, way):
+    """UDP-50 past the interface: DSCP and congestion marks of each datagram pass, both ways, also where the service is of the
+    other family, and for the first one, which then is sent twice."""
+    p = L.port()
+    opts = {"address": ["-u", str(p)], "loopback": ["-u", str(p), "--host-lo-to-ns-lo"], "out": ["-U", str(p)]}[way]
+    with lab.start(*opts) as i:
+        near, far = (i.ct, lab.hst) if way == "out" else (lab.hst, i.ct)
+        with far.udp(L.HST[to] if way == "address" else L.LO[to], p) as srv, near.udp(to=(L.LO[fam], p)) as s:
+            srv.setsockopt(LEVEL[to], RECVTOS[to], 1)
+            s.setsockopt(LEVEL[fam], RECVTOS[fam], 1)
+            for tos in (0xba, 0, 1, 2, 3, 0xb8):
+                s.setsockopt(LEVEL[fam], TOS[fam], tos)
+                s.send(b"there")
+                got, peer = class_of(srv, to, b"there")
+                assert got == tos
+                srv.setsockopt(LEVEL[to], TOS[to], tos ^ 1)
+                srv.sendto(b"back", peer)
+                assert class_of(s, fam, b"back")[0] == tos ^ 1
 
 
 @FAM

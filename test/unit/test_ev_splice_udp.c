@@ -149,6 +149,71 @@ static void udp_other_family(int mode)
 	rig_close(r);
 }
 
+static void class_set(int fd, int af, int tos)
+{
+	const bool v4 = af == AF_INET;
+
+	assert_return_code(setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, &tos, sizeof(tos)), errno);
+}
+
+static void class_wanted(int fd, int af)
+{
+	const bool v4 = af == AF_INET;
+	const int on = 1;
+
+	assert_return_code(setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, &on, sizeof(on)), errno);
+}
+
+/* The class of the next datagram, and whom it is from */
+static int class_of(struct rig *r, int fd, struct sockaddr_storage *ret_from)
+{
+	uint8_t ctrl[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
+	struct iovec iov = { r->buf, CHUNK };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_name = ret_from, .msg_namelen = sizeof(*ret_from),
+			    .msg_control = ctrl, .msg_controllen = sizeof(ctrl) };
+	const struct cmsghdr *c;
+
+	UNTIL(r, recvmsg(fd, &m, 0) >= 0);
+	c = CMSG_FIRSTHDR(&m);
+	return c ? *CMSG_DATA(c) : 0;	/* little endian, or one byte */
+}
+
+/* UDP-50: DSCP and congestion marks, several in one batch, both ways; of a first datagram that is sent twice as well */
+static void udp_class(int mode)
+{
+	static const int tos[] = { 0xba, 0, 1, 2, 3, 0xb8 };
+	struct rig *r = rig_open(mode, SK_UDP);
+	const int af = r->af, other = af == AF_INET ? AF_INET6 : AF_INET;
+	struct sockaddr_storage from, us;
+
+	for (int same = 1; same >= 0; same--) {
+		const int at = same ? af : other, c = client(r, SOCK_DGRAM);
+
+		if (!same) {
+			close(r->server);
+			server_open(r, other);
+		}
+		class_wanted(r->server, at);
+		class_wanted(c, af);
+		class_set(c, af, tos[0]);
+		put(r, c, "first", 5);
+		assert_int_equal(class_of(r, r->server, &from), tos[0]);
+		for (unsigned i = 0; i < BYTES_COUNT(tos); i++) {
+			class_set(c, af, tos[i]);
+			put(r, c, "there", 5);
+			class_set(r->server, at, tos[i]);
+			assert_int_equal(sendto(r->server, "back", 4, 0, (struct sockaddr *)&from,
+						at == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)), 4);
+		}
+		for (unsigned i = 0; i < BYTES_COUNT(tos); i++) {
+			assert_int_equal(class_of(r, r->server, &from), tos[i]);
+			assert_int_equal(class_of(r, c, &us), tos[i]);
+		}
+		close(c);
+	}
+	rig_close(r);
+}
+
 /* A published port is closed: its flows end, others stay */
 static void listener_gone(int af)
 {
@@ -207,7 +272,7 @@ static void udp_evict(int mode)
 	rig_close(r);
 }
 
-#define BOTH_LIST(X) X(udp_sizes) X(udp_timeouts) X(udp_errors) X(udp_many) X(udp_other_family) X(udp_evict)
+#define BOTH_LIST(X) X(udp_sizes) X(udp_timeouts) X(udp_errors) X(udp_many) X(udp_other_family) X(udp_class) X(udp_evict)
 BOTH_LIST(BOTH)
 IN_BOTH(listener_gone)
 
