@@ -36,6 +36,7 @@
 	X(UDP_SERVICE,		"DHCP of the guest, which ends at this link") \
 	X(UDP_NO_GUEST,		"UDP from the host before the guest's address is known") \
 	X(DNS_NEXT,		"answer of a resolver that had none, where another was asked") \
+	X(DNS_UNKEPT,		"the same, with no place to keep it for the case that nobody has one") \
 	X(GROUP_BAD,		"malformed IGMP or MLD") \
 	X(GROUP_OFF,		"IGMP or MLD without --multicast") \
 	X(GROUP_FULL,		"too many groups, or ports of a group") \

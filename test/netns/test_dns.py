@@ -298,6 +298,20 @@ def test_no_answer(lab, fam, rcode):
 
 
 @FAM
+@pytest.mark.parametrize("rcode", [2, 5], ids=["servfail", "refused"])
+def test_no_answer_rest_silent(lab, fam, rcode):
+    """One resolver can't tell, the others say nothing: the guest gets that answer, as it is, before it gives up waiting."""
+    with started(lab, S1[fam], S2[fam], S3[fam]) as (i, _), Dns(lab.peer, S1[fam], "one", rcode=rcode), \
+            Dns(lab.peer, S2[fam], "two", silent=True) as two, Dns(lab.peer, S3[fam], "three", silent=True) as three:
+        asks(i, FWD[fam], {2: "SERVFAIL", 5: "REFUSED"}[rcode], within=3.5)
+        assert (len(two.seen), len(three.seen)) == (1, 1)
+        query = struct.pack(">HHHHHH", 7, 0x0100, 1, 0, 0, 0) + b"\1q\4test\0" + struct.pack(">HH", 16, 1)
+        with i.ct.udp(to=(FWD[fam], 53), timeout=3.5) as s:
+            s.send(query)
+            assert s.recv(512) == reply(query, "one", rcode)
+
+
+@FAM
 def test_one_flow_goes_on(lab, fam):
     """A client that keeps its port for years follows as well: the resolver that it was served by falls silent."""
     def query(n):

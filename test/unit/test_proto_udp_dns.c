@@ -57,16 +57,24 @@ static struct flow *ask(struct rig *r, uint16_t id)
 	return ask_len(r, id, SMALL, 53);
 }
 
+/* Message M from a server over handle H */
+static void say(struct rig *r, int h, const struct inaddr *server, const uint8_t *m, uint32_t len)
+{
+	const struct sk_dgram d = { .to_from = { .a = *server, .port = 53 } };
+	const struct ev_hit hit = { .ref = flow_ref(&r->flows, flow_at(r, 53)), .mask = EV_IN };
+
+	fake_dg_arrive(&r->dg, h, &d, m, len);
+	udp_host(&r->p, flow_at(r, 53), &hit);
+}
+
 /* Server N says something over handle H */
 static void answer(struct rig *r, int h, unsigned n, uint16_t id, uint8_t rcode)
 {
-	const struct sk_dgram d = { .to_from = { .a = dns_server(r->v4, n), .port = 53 } };
-	const struct ev_hit hit = { .ref = flow_ref(&r->flows, flow_at(r, 53)), .mask = EV_IN };
+	const struct inaddr a = dns_server(r->v4, n);
 	uint8_t m[SMALL];
 
 	message(m, id, SMALL, 0x81, rcode);
-	fake_dg_arrive(&r->dg, h, &d, m, SMALL);
-	udp_host(&r->p, flow_at(r, 53), &hit);
+	say(r, h, &a, m, SMALL);
 }
 
 static void refuse(struct rig *r, int h, unsigned n, int code)
@@ -340,6 +348,192 @@ static void test_no_answer(void **state)
 	got1(r, 5);
 }
 
+/* The guest got that there is no answer, as RCODE, in a message of LEN bytes */
+static void got_none(struct rig *r, uint16_t id, uint8_t rcode, uint32_t len)
+{
+	struct rig_in in;
+
+	assert_int_equal(r->l2.cnt, 1);
+	in = rig_frame(&r->l2.frames[0]);
+	assert_int_equal(in.l4_len, WIRE_UDP_LEN + len);
+	assert_int_equal(in.l4[WIRE_UDP_LEN + 2], 0x81);
+	assert_int_equal(in.l4[WIRE_UDP_LEN + 3], rcode);
+	got1(r, id);
+}
+
+/* One has no answer and the others are silent: the guest gets that when the last one's second is over */
+static void test_none_kept(void **state)
+{
+	static const uint8_t codes[] = { 2, 4, 5 };
+	struct rig *r = *state;
+
+	for (unsigned i = 0; i < BYTES_COUNT(codes); i++) {
+		for (unsigned cnt = 2; cnt <= 3; cnt++) {
+			const unsigned n = r->dg.open_cnt;
+
+			dns_list(&r->fwd, r->v4, 0);
+			dns_list(&r->fwd, r->v4, cnt);
+			ask(r, 1);
+			answer(r, r->dg.opened[n].h, 0, 1, codes[i]);
+			for (unsigned k = 2; k < cnt; k++)
+				pass(r, NS_S + 20 * NS_MS);
+			pass(r, NS_S - 60 * NS_MS);
+			got(r, 0, NULL);
+			pass(r, 80 * NS_MS);
+			got_none(r, 1, codes[i], SMALL);
+			assert_int_equal(udp_body(flow_at(r, 53))->dns.kept_len, 0);
+			pass(r, 4 * NS_S);
+			got(r, 0, NULL);
+			assert_int_equal(r->dg.open_cnt, n + cnt);
+			udp_end(&r->p, flow_at(r, 53));
+		}
+	}
+	assert_int_equal(r->drops.cnt[DROP_DNS_NEXT], 6);
+	assert_int_equal(r->drops.cnt[DROP_DNS_UNKEPT], 0);
+	assert_int_equal(r->flows.cnt, 0);
+}
+
+/* A better answer takes its place, and both queries of a flow have theirs; also when the last one was silent before */
+static void test_none_not_needed(void **state)
+{
+	static const uint16_t both[] = { 1, 2 };
+	struct rig *r = *state;
+
+	for (unsigned i = 0; i < 2; i++) {
+		const unsigned n = r->dg.open_cnt;
+
+		dns_list(&r->fwd, r->v4, 2);
+		ask(r, 1);
+		ask(r, 2);
+		answer(r, r->dg.opened[n].h, 0, 1, 2);
+		answer(r, r->dg.opened[n].h, 0, 2, 5);
+		got(r, 0, NULL);
+		pass(r, 900 * NS_MS);
+		if (!i) {
+			answer(r, r->dg.opened[n + 1].h, 1, 2, 0);
+			got1(r, 2);
+		}
+		pass(r, 120 * NS_MS);
+		got(r, i ? 2 : 1, both);
+		assert_int_equal(udp_body(flow_at(r, 53))->dns.kept_len, 0);
+		udp_end(&r->p, flow_at(r, 53));
+		pass(r, NS_S);
+		fake_dg_clear(&r->dg);
+	}
+	assert_int_equal(r->drops.cnt[DROP_DNS_NEXT], 4);
+}
+
+/* Many silent ones: the guest's library waits five seconds. Nor does it when it repeats the query before. */
+static void test_none_in_time(void **state)
+{
+	static const char *const addr[] = {
+		"198.51.100.1", "2001:db8:5::2", "198.51.100.3", "2001:db8:5::4", "198.51.100.5", "2001:db8:5::6",
+	};
+	struct rig *r = *state;
+	struct fwd_dns_server l[FWD_DNS_MAX];
+	uint8_t m[SMALL];
+
+	message(m, 1, SMALL, 0x81, 2);
+	dns_list(&r->fwd, r->v4, 1);
+	for (unsigned i = 0; i < FWD_DNS_MAX; i++)
+		l[i] = (struct fwd_dns_server){ .addr = rig_addr(addr[i]) };
+	fwd_dns_set(&r->fwd.f[r->v4 ? FWD_V4 : FWD_V6].dns, l, FWD_DNS_MAX);
+	ask(r, 1);
+	pass(r, 500 * NS_MS);
+	say(r, r->dg.opened[0].h, &l[0].addr, m, SMALL);
+	for (unsigned i = 0; i < 4; i++) {
+		pass(r, 860 * NS_MS);
+		if (i == 1)
+			ask(r, 1);
+	}
+	got(r, 0, NULL);
+	pass(r, 100 * NS_MS);		/* 4.04 s: it has not asked all of them */
+	assert_true(r->dg.open_cnt < FWD_DNS_MAX);
+	got_none(r, 1, 2, SMALL);
+}
+
+/* The one before has none, after the last one's time; and the last one refuses */
+static void test_none_last(void **state)
+{
+	struct rig *r = *state;
+
+	dns_list(&r->fwd, r->v4, 2);
+	ask(r, 1);
+	pass(r, NS_S + 20 * NS_MS);
+	pass(r, NS_S + 20 * NS_MS);
+	answer(r, r->dg.opened[0].h, 0, 1, 2);
+	got_none(r, 1, 2, SMALL);
+	udp_end(&r->p, flow_at(r, 53));
+	dns_list(&r->fwd, r->v4, 3);
+	ask(r, 1);
+	ask(r, 2);
+	answer(r, r->dg.opened[2].h, 0, 1, 5);
+	refuse(r, r->dg.opened[3].h, 1, ECONNREFUSED);
+	got(r, 0, NULL);
+	answer(r, r->dg.opened[4].h, 2, 2, 0);
+	got1(r, 2);
+	refuse(r, r->dg.opened[4].h, 2, ECONNREFUSED);
+	got_none(r, 1, 5, SMALL);		/* and no ICMP error */
+}
+
+/* A usual header and question, then EXTRA bytes of records; LABEL: length of the name's only one */
+static uint32_t full(uint8_t *m, uint8_t label, uint32_t extra)
+{
+	const uint32_t end = 12 + 1 + label + 1 + 4;
+
+	message(m, 1, end + extra, 0x81, 2);
+	memset(m + 4, 0, 8);
+	m[5] = m[11] = 1;
+	m[12] = label;
+	m[12 + 1 + label] = 0;
+	return end + extra;
+}
+
+/* What a server says at length is shortened to its question; what can't be is counted and gone */
+static void test_none_large(void **state)
+{
+	struct rig *r = *state;
+	uint8_t m[2048];
+
+	for (unsigned i = 0; i < 6; i++) {
+		const unsigned n = r->dg.open_cnt;
+		const struct inaddr a = dns_server(r->v4, 0);
+		uint32_t len;
+
+		dns_list(&r->fwd, r->v4, 0);
+		dns_list(&r->fwd, r->v4, 2);
+		ask(r, 1);
+		len = full(m, 22, i ? 1000 : 60);
+		if (i == 2)
+			m[5] = 2;		/* two questions */
+		if (i == 3)
+			m[12] = 0xc0;		/* a name that is a pointer */
+		if (i == 4)
+			memset(m + 12, 1, len - 12);	/* a name that does not end */
+		if (i == 5) {			/* the longest question */
+			memset(m + 12, 0, len - 12);
+			m[12] = m[76] = m[140] = m[204] = 63;
+		}
+		say(r, r->dg.opened[n].h, &a, m, len);
+		got(r, 0, NULL);
+		pass(r, NS_S + 20 * NS_MS);
+		if (i > 1) {
+			got(r, 0, NULL);
+		} else {
+			const struct rig_in in = rig_frame(&r->l2.frames[0]);
+
+			assert_memory_equal(in.l4 + WIRE_UDP_LEN, m, 6);
+			assert_memory_equal(in.l4 + WIRE_UDP_LEN + 12, m + 12, 28);
+			assert_int_equal(in.l4[WIRE_UDP_LEN + 11], !i);
+			got_none(r, 1, 2, i ? 40 : 100);
+		}
+		assert_int_equal(r->drops.cnt[DROP_DNS_UNKEPT], i > 1 ? i - 1 : 0);
+		udp_end(&r->p, flow_at(r, 53));
+		fake_dg_clear(&r->dg);
+	}
+	assert_int_equal(r->drops.cnt[DROP_DNS_NEXT], 2);
+}
+
 /* What has no place is the guest's to repeat, and then goes to the next one */
 static void test_large(void **state)
 {
@@ -466,7 +660,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RIG_BOTH(test_silent), RIG_BOTH(test_late), RIG_BOTH(test_doubted), RIG_BOTH(test_refused),
 		RIG_BOTH(test_refused_other_family), RIG_BOTH(test_not_refused), RIG_BOTH(test_two), RIG_BOTH(test_no_answer),
-		RIG_BOTH(test_large), RIG_BOTH(test_only_one), RIG_BOTH(test_list_changes), RIG_BOTH(test_quic),
+		RIG_BOTH(test_none_kept), RIG_BOTH(test_none_not_needed), RIG_BOTH(test_none_in_time), RIG_BOTH(test_none_last),
+		RIG_BOTH(test_none_large), RIG_BOTH(test_large), RIG_BOTH(test_only_one), RIG_BOTH(test_list_changes), RIG_BOTH(test_quic),
 		RIG_BOTH(test_cannot_open),
 	};
 

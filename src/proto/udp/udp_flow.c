@@ -62,7 +62,7 @@ void udp_flow_arm(struct proto *p, struct flow *f)
 	const struct udp_flow *u = udp_body(f);
 	const ns_t end = u->last + flow_timeout(p, f);
 
-	twheel_arm(p->env->tw, &f->timer, u->dns.way.on ? BYTES_MIN(end, u->dns.again_at) : end);
+	twheel_arm(p->env->tw, &f->timer, u->dns.way.on ? BYTES_MIN(end, udp_dns_next_at(p, f)) : end);
 }
 
 int udp_flow_open(struct proto *p, struct flow *f, const struct sk_addr *to)

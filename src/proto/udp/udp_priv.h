@@ -16,7 +16,7 @@
 #define UDP_DNS		(5 * NS_S)	/* after the answer: as long as a resolver waits before it asks again */
 #define UDP_REFUSED	NS_S		/* how long a failed open answers for its tuple */
 
-#define UDP_DNS_KEPT	200		/* bytes of queries: those for both families of most names */
+#define UDP_DNS_KEPT	272		/* bytes of messages: queries for both families of most names, and what one server said to them */
 
 struct udp_dns {			/* all zero: the flow does not go to the forwarding address */
 	struct proto_dns way, old_way;
@@ -26,8 +26,8 @@ struct udp_dns {			/* all zero: the flow does not go to the forwarding address *
 	bool heard;			/* the present server has answered something since it was asked */
 	uint16_t kept_len;
 	struct sk_addr old_to;
-	ns_t again_at;			/* when the next server is asked, NS_NEVER: not */
-	uint8_t kept[UDP_DNS_KEPT];	/* open queries, each behind its length */
+	ns_t again_at;			/* when the present server is given up, NS_NEVER: not */
+	uint8_t kept[UDP_DNS_KEPT];	/* open queries and answers of servers that have none, each behind its head */
 };
 
 struct udp_flow {
@@ -95,7 +95,9 @@ void udp_dns_query(struct proto *p, struct flow *f, const struct view *v);
  * another socket.
  */
 bool udp_dns_answer(struct proto *p, struct flow *f, bool old, const struct sk_dgram *a);
-/* The server refused: true if the next one has been asked all that was open, so that the guest need not know */
+/* When udp_dns_due() has something to do, NS_NEVER: not before the next call */
+ns_t udp_dns_next_at(const struct proto *p, struct flow *f);
+/* The server refused: true if all that was open has been answered, or the next one asked, so that the guest need not know */
 bool udp_dns_refused(struct proto *p, struct flow *f, const struct sk_err *e);
 /* The timer fired */
 void udp_dns_due(struct proto *p, struct flow *f);
