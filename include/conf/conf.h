@@ -85,6 +85,7 @@ struct conf_family {			/* one family's settings; unset address, NULL: not given 
 	struct inaddr dns[CONF_DNS_MAX];	/* -D */
 	unsigned dns_cnt;
 	struct inaddr dns_forward, dns_host;
+	char dns_host_scope[CONF_IFNAME_MAX];	/* interface of dns_host, name or number; "": not given */
 	struct inaddr outbound;		/* -o */
 	const char *outbound_if;	/* --outbound-if4, --outbound-if6 */
 };

@@ -127,6 +127,7 @@ struct app {
 	struct box_watch watch;
 	struct resolv_watch resolv;
 	ns_t resolv_look_at;		/* next look at what can't be watched, NS_NEVER: it can be */
+	uint32_t dns_host_scope;	/* interface index of --dns-host, 0: not given */
 	uint32_t dns_cnt;		/* uses of resolvers, as of the last look */
 	struct box_daemon daemon;
 	struct box_notes notes;
@@ -186,6 +187,8 @@ const char *app_template_name(const struct app *a, enum fwd_family fam);
 int app_proc_numbers(const char *path, unsigned *ret_a, unsigned *ret_b);
 
 /* --- dns.c --- */
+/* Interface of --dns-host, before there is a guest: 0, or negative errno with E set */
+int app_dns_scope(struct app *a, struct err *e);
 /* Resolvers of the forwarding addresses, from options and the host's file, and the watch of that */
 int app_dns_init(struct app *a, struct err *e);
 /* The file may have changed */

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,7 +48,7 @@ static void list_add_family(struct app *a, struct dns_list *l, enum fwd_family f
 	if (!a->fwd.f[fam].on)
 		return;
 	if (!inaddr_is_unset(&a->conf.f[fam].dns_host)) {
-		list_add(l, &a->conf.f[fam].dns_host, 0);
+		list_add(l, &a->conf.f[fam].dns_host, fam == FWD_V6 ? a->dns_host_scope : 0);
 		return;
 	}
 	for (unsigned i = 0; fam == FWD_V4 && i < r->v4_cnt; i++)
@@ -139,16 +140,33 @@ static bool file_read(struct app *a)
 	return families_set(a, &r);
 }
 
+int app_dns_scope(struct app *a, struct err *e)
+{
+	const struct conf_family *c = &a->conf.f[FWD_V6];
+	char addr[INADDR_STR_MAX], name[IF_NAMESIZE];
+
+	if (!c->on || !*c->dns_host_scope)
+		return 0;
+	a->dns_host_scope = resolv_scope(c->dns_host_scope);
+	if (a->dns_host_scope && if_indextoname(a->dns_host_scope, name))
+		return 0;
+	return err_set(e, -ENODEV, "--dns-host %s%%%s: %s is no interface of the host: %s; \"ip link\" lists them",
+		       inaddr_str(&c->dns_host, addr), c->dns_host_scope, c->dns_host_scope, strerror(ENODEV));
+}
+
 int app_dns_init(struct app *a, struct err *e)
 {
+	const struct resolv none = { .v4_cnt = 0 };
 	const struct ev_ref ref = { .kind = EV_KIND_RESOLV };
 	struct err why;
 	int code = 0;
 
 	a->resolv.fd = -1;
 	a->resolv_look_at = NS_NEVER;
-	if (a->conf.no_dns)
+	if (a->conf.no_dns) {
+		families_set(a, &none);		/* what options say is used all the same */
 		return 0;
+	}
 	if (file_counts(a) && resolv_watch_open(&a->resolv, RESOLV_PATH, &why)) {
 		app_log(&a->log, APP_INFO, "%s; looking there when the guest asks", why.text);
 		a->resolv_look_at = 0;

@@ -85,7 +85,7 @@ int app_fwd_init(struct app *a, struct err *e)
 	}
 	if (!a->fwd.f[FWD_V4].on && !a->fwd.f[FWD_V6].on)
 		return err_set(e, -EAFNOSUPPORT, "Neither IPv4 nor IPv6 can be used: check -4 and -6, and the kernel's IPv6");
-	return 0;
+	return app_dns_scope(a, e);
 }
 
 /* Next connection: handle, -EAGAIN if none waits, -EBUSY if it has to go on waiting, or what accept() says */

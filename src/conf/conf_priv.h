@@ -71,6 +71,7 @@ int conf_set_v6_only(struct conf *c, const struct conf_opt *o, const char *arg, 
 int conf_set_addr(struct conf *c, const struct conf_opt *o, const char *arg, struct err *e);
 int conf_set_netmask(struct conf *c, const struct conf_opt *o, const char *arg, struct err *e);
 int conf_set_family_addr(struct conf *c, const struct conf_opt *o, const char *arg, struct err *e);
+int conf_set_dns_host(struct conf *c, const struct conf_opt *o, const char *arg, struct err *e);
 int conf_set_alias(struct conf *c, const struct conf_opt *o, const char *arg, struct err *e);
 int conf_set_dns(struct conf *c, const struct conf_opt *o, const char *arg, struct err *e);
 int conf_set_search(struct conf *c, const struct conf_opt *o, const char *arg, struct err *e);

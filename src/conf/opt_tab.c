@@ -124,10 +124,9 @@ const struct conf_opt conf_opt_tab[] = {
 	{ "dns-forward", .arg = "ADDR", .modes = CONF_IN_PASTA, .set = conf_set_family_addr,
 	  CONF_FAMILY_AT(dns_forward),
 	  .help = "Pass queries sent to this address to --dns-host" },
-	{ "dns-host", .arg = "ADDR", .modes = CONF_IN_PASTA, .set = conf_set_family_addr, CONF_FAMILY_AT(dns_host),
-	  .loopback = CONF_LOOPBACK_ALLOWED,
-	  .help = "Resolver for --dns-forward, default: those of\n"
-		  "/etc/resolv.conf, as it is at the time" },
+	{ "dns-host", .arg = "ADDR", .modes = CONF_IN_PASTA, .set = conf_set_dns_host, .loopback = CONF_LOOPBACK_ALLOWED,
+	  .help = "Resolver for --dns-forward, as in fe80::1%eth0\n"
+		  "default: those of /etc/resolv.conf at the time" },
 	{ "search", 'S', "LIST", .modes = CONF_IN_PASTA, .set = conf_set_search,
 	  .help = "Search domains, space-separated, or none\n"
 		  "default: /etc/resolv.conf" },

@@ -159,6 +159,32 @@ int conf_set_family_addr(struct conf *c, const struct conf_opt *o, const char *a
 	return r;
 }
 
+/* "fe80::1%eth0", in brackets or not, leads to that interface, as in resolv.conf (RFC 4007 11) */
+int conf_set_dns_host(struct conf *c, const struct conf_opt *o, const char *arg, struct err *e)
+{
+	const bool braces = *arg == '[' && arg[strlen(arg) - 1] == ']';
+	const char *text = arg + braces, *percent = strchr(text, '%');
+	const size_t len = strlen(text) - braces, addr_len = percent ? (size_t)(percent - text) : len;
+	const size_t scope_len = percent ? len - addr_len - 1 : 0;
+	struct conf_family *f;
+	struct inaddr a;
+	int r = percent ? conf_addr_parse(o, text, addr_len, &a, e) : conf_addr_parse(o, arg, strlen(arg), &a, e);
+
+	if (r)
+		return r;
+	if (percent && (inaddr_is_v4(&a) || !inaddr_is_linklocal(&a)))
+		return err_set(e, -EINVAL, "--%s '%s': an interface can stand behind a link-local address of IPv6 only, as in "
+			       "fe80::1%%eth0", o->name, arg);
+	if (percent && !conf_text_is_ifname(percent + 1, scope_len))
+		return err_set(e, -EINVAL, "--%s '%s': expected an interface name of 1 to %d characters behind %%", o->name, arg,
+			       CONF_IFNAME_MAX - 1);
+	f = &c->f[fwd_family_of(&a)];
+	f->dns_host = a;
+	memcpy(f->dns_host_scope, percent ? percent + 1 : "", scope_len);
+	f->dns_host_scope[scope_len] = '\0';
+	return 0;
+}
+
 /* An address or "none", which takes back the addresses of both families */
 int conf_set_alias(struct conf *c, const struct conf_opt *o, const char *arg, struct err *e)
 {
@@ -186,6 +212,7 @@ int conf_set_dns(struct conf *c, const struct conf_opt *o, const char *arg, stru
 		for (i = 0; i < FWD_FAMILIES; i++) {
 			c->f[i].dns_cnt = 0;
 			c->f[i].dns_forward = c->f[i].dns_host = unset;
+			c->f[i].dns_host_scope[0] = '\0';
 		}
 		c->no_dns = true;
 		return 0;

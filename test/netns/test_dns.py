@@ -349,6 +349,29 @@ def test_link_local_scope(own_lab):
         until("without a scope: the guest's link", lambda: dig(i, FWD[6])[0] == "e0")
 
 
+def test_link_local_scope_by_option(own_lab):
+    """--dns-host fe80::53%up1, by name, by number, in brackets, where no resolver is advertised; what is no interface, or no
+    link-local address, is refused."""
+    lab = own_lab
+    lab.ip("link", "add", "up1", "netns", lab.hst.name, "type", "veth", "peer", "name", "e1", "netns", lab.peer.name)
+    lab.batch(lab.peer, "addr add fe80::53/64 dev e1 nodad", "link set e1 up", "addr add fe80::53/64 dev e0 nodad")
+    lab.batch(lab.hst, "link set up1 up")
+    lab.settled()
+    until("routes of the new link", lambda: "fe80::/64 dev up1" in lab.out(*lab.hst.prefix, "ip", "-6", "route"))
+    idx = lab.hst.call(lambda: socket.if_nametoindex("up1"))
+    with Dns(lab.peer, "fe80::53", "e1", scope="%e1"), Dns(lab.peer, "fe80::53", "e0", scope="%e0"):
+        for want, text, *opts in (("e1", "fe80::53%up1"), ("e1", f"fe80::53%{idx}"), ("e1", "[fe80::53%up1]", "-D", "none"),
+                                  ("e0", "fe80::53%up0"), ("e0", "fe80::53")):
+            with started(lab, S1[4], opts=[*opts, *FORWARD, "--dns-host", text]) as (i, _):
+                asks(i, FWD[6], want)
+    for text, say in (("fe80::53%missing0", r"fe80::53%missing0: missing0 is no interface of the host: No such device"),
+                      ("fe80::53%4711", r"4711 is no interface"), ("2001:db8::1%up1", "link-local address of IPv6 only"),
+                      ("192.0.2.1%up1", "link-local address of IPv6 only")):
+        r = lab.invoke("--config-net", *FORWARD, "--dns-host", text, "--", "true")
+        assert r.returncode == 1 and re.search(say, r.stderr), r
+        assert len(r.stderr.strip().splitlines()) == 1, r.stderr
+
+
 # -- the file changes
 
 @pytest.fixture(params=["command", "pid"])
