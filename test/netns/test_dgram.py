@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Datagrams as they are: sizes beyond the MTU, runs, traffic class, TTL, and what the network says about them."""
 import errno
+import os
 import socket
 import struct
 
 import pytest
 
 import lab as L
-from nsnet import UdpServer
+from nsnet import UdpServer, echo
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
 LEVEL = {4: socket.IPPROTO_IP, 6: socket.IPPROTO_IPV6}
@@ -139,3 +140,75 @@ def test_U05_ping_large(lab, fam):
         for size in (0, 1400, 1473, 8000):
             r = i.ct.run("ping", f"-{fam}", "-n", "-c1", "-W5", "-s", str(size), L.PEER[fam])
             assert " 0% packet loss" in r.stdout, size
+
+
+# -- protocols that are none of ours
+
+SCTP = 132
+NO_PROTOCOL = {4: (3, 2, 0), 6: (4, 1, 6)}  # protocol unreachable; unrecognized next header, and where it stands
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def sctp_init(sport, dport):
+    """A packet with an INIT chunk (RFC 9260 3.3.2)."""
+    head, chunk = struct.pack(">HHI", sport, dport, 0), struct.pack(">BBHIIHHI", 1, 0, 20, 0x12345678, 65536, 10, 10, 1)
+    return head + struct.pack("<I", crc32c(head + bytes(4) + chunk)) + chunk
+
+
+def next_error(s, fam):
+    """(type, code, info; who says so; destination, protocol and payload of the packet quoted) of the next ICMP error."""
+    while True:
+        data, who = s.recvfrom(2000)
+        icmp = data[20:] if fam == 4 else data
+        if icmp[0] not in (3, 4) or (fam == 6 and icmp[0] > 4):
+            continue
+        quote = icmp[8:]
+        if fam == 4:
+            what = socket.inet_ntop(socket.AF_INET, quote[16:20]), quote[9], quote[20:]
+        else:
+            what = socket.inet_ntop(socket.AF_INET6, quote[24:40]), quote[6], quote[40:]
+        return (icmp[0], icmp[1], int.from_bytes(icmp[4:8], "big")), who[0], what
+
+
+@FAM
+def test_C15_sctp(lab, fam):
+    """C15, L2-21: an SCTP INIT from the container is refused in the target's name, whoever that is, with the packet quoted, and
+    counted; a flood of them changes nothing for others, on the host's network or in the log."""
+    p, af = L.port(), socket.AF_INET if fam == 4 else socket.AF_INET6
+    with lab.start("-d") as i:
+        with lab.peer.serve(L.PEER[fam], p, echo), UdpServer(lab.peer.udp(L.PEER[fam], p)), \
+                i.ct.connect(L.PEER[fam], p) as tcp, i.ct.udp(to=(L.PEER[fam], p)) as udp, \
+                i.ct.sock(af, socket.SOCK_RAW, SCTP) as out, lab.peer.sock(af, socket.SOCK_RAW, SCTP) as far, \
+                i.ct.sock(af, socket.SOCK_RAW, socket.IPPROTO_ICMP if fam == 4 else socket.IPPROTO_ICMPV6) as err:
+            def others():
+                """All that was sent before has been looked at when they answer."""
+                for s in (tcp, udp):
+                    s.send(b"still there")
+                    assert s.recv(100) == b"still there"
+            err.settimeout(5)
+            others()
+            fds = len(os.listdir(f"/proc/{i.pid}/fd"))
+            for n, to in enumerate((L.PEER[fam], L.GW[fam], L.FAR[fam])):
+                init = sctp_init(40000 + n, 36412)
+                out.sendto(init, (to, 0))
+                assert next_error(err, fam) == (NO_PROTOCOL[fam], to, (to, SCTP, init))
+            for _ in range(20):
+                for _ in range(50):
+                    out.sendto(init, (L.PEER[fam], 0))
+                others()
+            assert len(os.listdir(f"/proc/{i.pid}/fd")) == fds
+            far.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                far.recv(100)
+        i.hold.end()
+        i.gone(10)
+        assert "1003 dropped, IP_PROTO: " in i.stderr()
+        assert i.stderr().count("rotocol") == 1, i.stderr()
