@@ -312,6 +312,8 @@ static int conf_listen(struct conf_scan *n, const char *p, size_t len)
 			return 0;
 		if (!n->s->on[fwd_family_of(&a)])
 			return conf_chunk_err(n, &k, "the address is of a family that is switched off");
+		if (n->s->proto == FWD_TCP && (inaddr_is_multicast(&a) || inaddr_is_broadcast(&a)))
+			return conf_chunk_err(n, &k, "TCP can't listen on the address of a group");
 		n->rule.any = false;
 		n->rule.listen = a;
 	}

@@ -207,6 +207,10 @@ static void test_listen(void **state)
 	gives("-4 -t 22", "tcp:0.0.0.0:22-22>:22", "");
 	gives("-6 -t 22 -T 22", "tcp::::22-22>:22", "tcp::::22-22>:22");
 	gives("-4 -t %eth0/22", "tcp:0.0.0.0%eth0:22-22>:22", "");
+	gives("-u 239.255.255.250/1900", "udp:239.255.255.250:1900-1900>:1900", "");
+	bad("-t 239.255.255.250/22", "address of a group");
+	bad("-t 255.255.255.255/22", "address of a group");
+	bad("-t [ff02::1]%eth0/22", "address of a group");
 	bad("-4 -t ::1/22", "switched off");
 	bad("-6 -t 127.0.0.1/22", "switched off");
 	bad("-t %/22", "interface name");
