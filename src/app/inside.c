@@ -6,7 +6,9 @@
  * with --no-splice.
  *
  * A service that listens on the namespace's loopback only is not reached, unless
- * --host-lo-to-ns-lo says so (B10).
+ * --host-lo-to-ns-lo says so (B10), or its port's rule names a loopback address as
+ * target. What comes to that from elsewhere takes this way as well: a packet to
+ * loopback on the link is dropped inside, and the caller would wait for nothing.
  */
 #include <string.h>
 #include <unistd.h>
@@ -56,10 +58,10 @@ static struct sk_addr guest_address(const struct app *a, bool v4, uint16_t port)
 static bool way(const struct app *a, const struct app_listener *l, const struct sk_addr *peer, const struct sk_addr *local,
 		struct splice_way *ret)
 {
-	const bool v4 = inaddr_is_v4(&peer->a);
+	const bool v4 = inaddr_is_v4(&peer->a), local_peer = inaddr_is_loopback(&peer->a);
 
 	*ret = (struct splice_way){ .to.port = l->port, .alt.port = l->port };
-	if (a->conf.no_splice || !inaddr_is_loopback(&peer->a))
+	if (a->conf.no_splice || (!local_peer && (a->conf.splice_only || !inaddr_is_loopback(&l->target))))
 		return false;
 	if (!inaddr_is_unset(&l->target)) {
 		ret->to.a = l->target;

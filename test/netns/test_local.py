@@ -94,6 +94,22 @@ def test_B09_host_lo_to_ns_lo(lab, fam):
 
 
 @FAM
+def test_loopback_as_target(lab, fam):
+    """A rule whose target is the namespace's loopback serves whoever comes to it; on the link nobody would answer."""
+    p, q = L.port(), L.port()
+    spec = f"[{L.ANY[fam]}]/{p}:[{L.LO[fam]}]/{q}"
+    with lab.start("-t", spec, "-u", spec) as i, i.ct.serve(L.LO[fam], q, hello), UdpServer(i.ct.udp(L.LO[fam], q)):
+        for ns, addr in ((lab.hst, L.LO[fam]), (lab.hst, L.HST[fam]), (lab.peer, L.HST[fam])):
+            assert ask(ns, addr, p) == f"hello {L.LO[fam]}"
+            with ns.udp(to=(addr, p)) as s:
+                s.send(b"ask")
+                assert s.recv(100) == b"ask"
+    with lab.start("--splice-only", "-t", spec, mode="pid", config=False, fg=True) as i, i.ct.serve(L.LO[fam], q, hello):
+        assert ask(lab.hst, L.LO[fam], p) == f"hello {L.LO[fam]}"
+        assert refused(lambda: lab.peer.connect(L.HST[fam], p, timeout=5).recv(1) or 1 / 0)
+
+
+@FAM
 @NS_LO
 def test_other_family(lab, fam, opts):
     """A service of one family answers on the other family's loopback as well; UDP too."""
