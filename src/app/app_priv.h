@@ -110,6 +110,7 @@ struct app {
 	struct tcp_pool tcp_pool;
 	struct proto_reasm *reasm;
 	struct ping_raw ping_raw[FWD_FAMILIES];
+	bool no_ping;			/* neither ping sockets nor raw ones are permitted */
 	struct proto_groups *groups;
 	uint8_t *scratch;
 	struct l2_tap tap;

@@ -418,7 +418,13 @@ static void ping_init(struct app *a, const struct box_identity *id)
 	}
 	if (h >= 0)
 		app_log(&a->log, APP_DEBUG, "Ping by a raw socket: group %u may not use ping sockets", (unsigned)id->gid);
-	else
+	a->no_ping = h < 0;
+}
+
+/* Once we are about to start: who is told of an error wants to read of nothing else */
+static void ping_say(struct app *a, const struct box_identity *id)
+{
+	if (a->no_ping)
 		app_log(&a->log, APP_WARN, "No ping for the guest: group %u is not in net.ipv4.ping_group_range; permit it with "
 			"sysctl -w net.ipv4.ping_group_range=\"0 2147483647\", or start with CAP_NET_RAW", (unsigned)id->gid);
 }
@@ -467,6 +473,7 @@ static int instance_init(struct app *a, const struct box_identity *id, int argc,
 	app_log_notes(a);
 	if (r)
 		return r;
+	ping_say(a, id);
 	path_wire(a);
 	if (a->conf.pcap_path && l2_pcap_open(&a->pcap, a->conf.pcap_path, a->env.l2, &pcap_err))
 		app_log(&a->log, APP_WARN, "%s", pcap_err.text);	/* no reason to leave the guest without network (Q26) */

@@ -426,6 +426,10 @@ def test_U05_forbidden(chain, no_ping_sockets):
         for _ in range(2):
             assert i.ct.run("ping", "-n", "-c1", "-W1", L.PEER[4], check=False).returncode == 1
         assert len([x for x in i.stderr().splitlines() if "ping" in x]) == 1
+    with chain.hst.listen("0.0.0.0", (p := L.port())):  # C13: whoever can't start says why, and nothing else
+        for spec in ("22:", str(p)):
+            r = chain.invoke("--config-net", "-t", spec, "--", "true")
+            assert r.returncode == 1 and r.stderr.count("\n") == 1 and "ping" not in r.stderr, r.stderr
 
 
 @FAM
