@@ -185,22 +185,49 @@ void tcp_guest_new(struct proto *p, const struct flow_key *key, const struct tcp
 	tcp_emit_stray_rst(p, key, s);
 }
 
+/* A flow that has the tuple of a connection which the host accepted; false: it lives, another address of the host gave the same
+ * tuple after translation. Where the guest has ended it and the peer comes again from the same port, the peer's end is behind us
+ * in this turn, or the guest's ACK of it is on its way: the guest waits with nothing but the end, and takes a new SYN then
+ * (RFC 9293 3.6.1).
+ */
+static bool make_way(struct proto *p, const struct flow_key *key)
+{
+	static const struct ev_hit look = { .mask = EV_IN };
+	struct flow *f = flow_find(p->flows, key);
+	struct tcp *t;
+
+	if (f && tcp_of(f)->phase == TCP_PHASE_OPEN && tcp_of(f)->guest_fin) {
+		tcp_host(p, f, &look);
+		f = flow_find(p->flows, key);
+	}
+	if (!f)
+		return true;
+	t = tcp_of(f);
+	if (t->phase == TCP_PHASE_OPEN) {
+		if (!t->guest_fin || !t->fin_sent || t->una != t->fin_seq)
+			return false;
+		if (!tcp_discard(p, f, true))
+			return true;
+		tcp_finish(p, f);
+	}
+	if (t->phase != TCP_PHASE_QUIET)
+		return false;
+	proto_flow_free(p, f);
+	return true;
+}
+
 int tcp_accepted(struct proto *p, int h, const struct tcp_incoming *in)
 {
 	struct flow_key key = { .far_port = in->peer.port, .guest_port = in->port, .proto = FLOW_TCP, .guest = in->target };
 	enum drop why = DROP_TCP_NO_GUEST;
-	struct flow *f, *old;
+	struct flow *f;
 	struct tcp *t;
 	int err = -EADDRNOTAVAIL;
 
 	if (!in->peer.port || fwd_from_host(p->fwd, &in->peer.a, &key.far) ||
 	    (inaddr_is_unset(&in->target) && fwd_guest_addr(p->fwd, &key.far, &key.guest)))
 		goto refuse;
-	old = flow_find(p->flows, &key);
-	if (old && tcp_of(old)->phase == TCP_PHASE_QUIET)
-		proto_flow_free(p, old);
-	else if (old) {
-		/* another host address gave the same tuple after translation */
+	if (!make_way(p, &key)) {
 		err = -EADDRINUSE;
 		goto refuse;
 	}
