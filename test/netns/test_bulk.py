@@ -421,3 +421,19 @@ def test_D09_short_connections(lab, fam, way):
             assert not srv.errors
         until(lambda: f"descriptors back to {fds}, now {len(os.listdir(f'/proc/{inst.pid}/fd'))}",
               lambda: len(os.listdir(f"/proc/{inst.pid}/fd")) <= fds + 40)
+
+
+@FAM
+def test_D09_same_port_again(lab, fam):
+    """D09: a client with one port, and a published service that ends first: no connection of 300 is reset, though the client
+    comes again before the container has acknowledged its end."""
+    p, src = L.port(), (L.ANY[fam], L.port())
+    with lab.start("-t", str(p)) as inst, inst.ct.serve(L.ANY[fam], p, lambda s, _: s.sendall(s.recv(1))):
+        for _ in range(300):
+            with lab.peer.sock(socket.AF_INET6 if fam == 6 else socket.AF_INET, socket.SOCK_STREAM) as s:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                s.settimeout(10)
+                s.bind(src)
+                s.connect((L.HST[fam], p))
+                s.sendall(b"x")
+                assert s.recv(1) == b"x" and s.recv(1) == b""

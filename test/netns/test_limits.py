@@ -89,6 +89,22 @@ def test_C11_connections_leave_nothing(own_lab):
 
 
 @FAM
+@pytest.mark.parametrize("frm", ["lan", "loopback"])
+def test_C11_through_a_forward(own_lab, fam, frm):
+    """3,000 connections to a published port, through the interface and from socket to socket, ended in every way: none fails, and
+    what stays is the stock of sockets that the next ones take."""
+    lab, p = own_lab, L.port()
+    with lab.start("-t", str(p), mode="pid") as i:
+        srv = i.ct.spawn(lab.tools.nt, "echo", L.HST[fam], str(p), stdout=-1)
+        assert srv.stdout.readline() == b"ready\n"
+        ns, to = (lab.peer, L.HST[fam]) if frm == "lan" else (lab.hst, L.LO[fam])
+        for cnt in (300, 3000):
+            cli = ns.spawn(lab.tools.nt, "churn", to, str(p), str(cnt), stdout=-1)
+            assert cli.stdout.readline() == b"done=%d failed=0\n" % cnt
+            until(lambda: f"{len(os.listdir(f'/proc/{i.pid}/fd'))} descriptors", lambda: len(os.listdir(f"/proc/{i.pid}/fd")) <= 120)
+
+
+@FAM
 @WAY
 def test_descriptors_exhausted(own_lab, fam, way):
     """A limit of 96 descriptors: connections beyond it are refused or wait; those that are open work; it recovers."""

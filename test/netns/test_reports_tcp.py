@@ -12,15 +12,11 @@ import pytest
 import lab as L
 from link import LinkLab
 from nsnet import Task, checksum, recv_bulk, send_bulk, until
+from test_limits import cpu_seconds
 
 MIB = 1 << 20
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
 WAY = pytest.mark.parametrize("way", ["out", "in"])
-
-
-def cpu_seconds(pid):
-    f = L._content(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()
-    return (int(f[11]) + int(f[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def net_dev(ns, name):
@@ -137,6 +133,38 @@ def test_D03_D04_no_queue_overflows(own_lab, fam, way):
         assert dropped * 100 <= sent and again * 100 <= segs, f"{dropped} of {sent} frames dropped, {again} of {segs} sent again"
         ct.close()
         lan.close()
+
+
+@FAM
+@WAY
+def test_D11_half_closed_and_unread(lab, fam, way):
+    """Peers that have sent their end to a container that does not read, and containers to peers that do not: no spinning."""
+    p, size = L.port(), MIB
+    with lab.start(mode="pid") as inst, lab.peer.listen(L.PEER[fam], p, backlog=512, rcvbuf=4096) as srv:
+        keep = []
+        for _ in range(100):
+            near = inst.ct.connect(L.PEER[fam], p, rcvbuf=4096)
+            far, _ = srv.accept()
+            for s in (near, far):
+                s.setblocking(False)
+            src, dst = (far, near) if way == "in" else (near, far)
+            src.send(bytes(size))  # more than fits anywhere on the way
+            src.shutdown(socket.SHUT_WR)
+            dst.shutdown(socket.SHUT_WR)
+            keep += [near, far]
+
+        def calm():
+            before = inst.switches()
+            time.sleep(.5)  # the span that is measured
+            return inst.switches() - before < 150
+        until("what is possible was sent", calm, 20)
+        cpu, before, start = cpu_seconds(inst.pid), inst.switches(), time.monotonic()
+        time.sleep(2)  # the span that is measured
+        took = time.monotonic() - start
+        # each closed window is probed now and then, and a probe takes no time to speak of
+        assert inst.switches() - before < 100 * took and cpu_seconds(inst.pid) - cpu < .03 * took * (1 if not lab.tools.sanitized else 10)
+        for s in keep:
+            s.close()
 
 
 def test_D13_multicast_flood(lab):

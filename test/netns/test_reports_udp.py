@@ -12,6 +12,7 @@ import pytest
 
 import lab as L
 from nsnet import Task, UdpServer, echo, family, until
+from test_limits import cpu_seconds
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
 MANY = {4: "10.80.", 6: "fd80::"}  # a network all of whose addresses are the peer's
@@ -262,6 +263,58 @@ def test_U01_lookups_under_churn(lab, fam):
         stop.set()
         task.result()
         assert churned.cnt > 1000
+
+
+@FAM
+def test_D12_many_peers(own_lab, fam, record_property):
+    """D12: 2,000 peers, a datagram of 1200 bytes to and from each in turn, as BitTorrent has them: none is lost, and each costs
+    little."""
+    lab, p, peers, rounds, burst = own_lab, L.port(), 2000, 4, 50
+    any_ip(lab)
+    with lab.start() as i, ManyServer(lab.peer, fam, p), i.ct.udp(L.ANY[fam], 0) as s:
+        s.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 8 << 20)
+
+        def once():
+            for n in range(1, peers + 1, burst):
+                for k in range(burst):
+                    s.sendto(b"x" * 1200, (many(fam, n + k), p))
+                assert {s.recvfrom(2000)[1][0] for _ in range(burst)} == {many(fam, n + k) for k in range(burst)}
+        once()
+        cpu = cpu_seconds(i.pid)
+        for _ in range(rounds):
+            once()
+        each = (cpu_seconds(i.pid) - cpu) / (2 * peers * rounds)
+        record_property("figure", f"2,000 UDP peers in turn, v{fam}: {each * 1e6:.1f} us of CPU a datagram")
+        # what the host's kernel does in our calls is in it: a socket's send on a veth ends in the receiver's queue
+        assert lab.tools.sanitized or each < 25e-6
+
+
+@FAM
+def test_D15_empty_datagrams_and_errors(lab, fam):
+    """D15: empty datagrams both ways and ICMP errors, by the thousand: all arrive, and nothing spins afterwards."""
+    p, closed = L.port(), L.port()
+    with lab.start("-u", str(p)) as i, i.ct.udp(L.ANY[fam], p) as near, lab.peer.udp(to=(L.HST[fam], p)) as far, \
+            i.ct.udp(to=(L.PEER[fam], closed)) as lost:
+        for s in (near, far):
+            s.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20)
+        refused = 0
+        for _ in range(1000):
+            far.send(b"")
+            data, who = near.recvfrom(10)
+            assert data == b""
+            near.sendto(b"", who)
+            assert far.recv(10) == b""
+            try:
+                lost.send(b"")
+            except ConnectionRefusedError:
+                refused += 1
+        assert refused > 5  # the peer's kernel limits how many it sends
+        until("it sleeps", lambda: i.switches() == i.switches())
+        before = i.switches()
+        time.sleep(1)  # that nothing happens has no other sign
+        assert i.switches() - before < 10
+        far.send(b"still")
+        assert near.recv(10) == b"still"
 
 
 def test_U04_reply_source(lab):
