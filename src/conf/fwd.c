@@ -221,6 +221,14 @@ static int conf_target(const struct conf_scan *n, const struct conf_chunk *k, co
 	return 0;
 }
 
+/* As other programs have it: 127.0.0.1:8080:80, [::1]:8080 */
+static bool conf_addr_colon(const struct conf_chunk *k, const char *colon)
+{
+	struct inaddr a;
+
+	return colon && (*k->p == '[' || conf_text_addr(k->p, (size_t)(colon - k->p), &a));
+}
+
 static int conf_include(const struct conf_scan *n, const struct conf_chunk *k)
 {
 	const char *colon = memchr(k->p, ':', k->len);
@@ -228,7 +236,9 @@ static int conf_include(const struct conf_scan *n, const struct conf_chunk *k)
 	int r = 0;
 
 	if (!conf_range(k->p, colon ? (size_t)(colon - k->p) : k->len, &rule.first, &rule.last))
-		return conf_chunk_err(n, k, "expected a port from 1 to 65535, or a range such as 8000-8009");
+		return conf_chunk_err(n, k, conf_addr_colon(k, colon) ?
+				      "expected a port; an address to listen on stands before a slash: 127.0.0.1/8080:80" :
+				      "expected a port from 1 to 65535, or a range such as 8000-8009");
 	if (!rule.first)
 		return conf_chunk_err(n, k, "port 0 can't be forwarded");
 	rule.target_first = rule.first;

@@ -222,7 +222,10 @@ static void test_listen(void **state)
 	bad("-t //22", "expected a port");
 	bad("-t 127.0.0.1/", "expected a port");
 	bad("-t 127.0.0.1", "expected a port");
-	bad("-t 10.0.0.1:22", "expected a port");
+	bad("-t 10.0.0.1:22", "stands before a slash");
+	bad("-t 127.0.0.1:8080:80", "stands before a slash");
+	bad("-t [::1]:8080", "stands before a slash");
+	bad("-t x:8080", "from 1 to 65535");
 	bad("-T 127.0.0.1/22", "can't be given here");
 	bad("-T */22", "can't be given here");
 	bad("-U /22", "can't be given here");
