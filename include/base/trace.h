@@ -17,6 +17,7 @@ struct trace_rec {
 	ns_t at;
 	const char *what;		/* static text of the event */
 	uint32_t flow;			/* index of the flow, UINT32_MAX: none */
+	bool opens;			/* the flow begins here */
 	uint32_t a, b;			/* meaning by event */
 };
 
@@ -31,7 +32,14 @@ static inline void trace_add(struct trace *t, ns_t at, const char *what, uint32_
 {
 	if (!t || !t->on)
 		return;
-	t->rec[t->head++ % TRACE_LEN] = (struct trace_rec){ at, what, flow, a, b };
+	t->rec[t->head++ % TRACE_LEN] = (struct trace_rec){ at, what, flow, false, a, b };
+}
+
+static inline void trace_open(struct trace *t, ns_t at, const char *what, uint32_t flow, uint32_t a, uint32_t b)
+{
+	trace_add(t, at, what, flow, a, b);
+	if (t && t->on)
+		t->rec[(t->head - 1) % TRACE_LEN].opens = true;
 }
 
 #endif

@@ -53,7 +53,7 @@ static void log_init(struct app *a)
 
 	a->log.max = of[a->conf.level];
 	a->log.stamp = a->conf.level >= CONF_LEVEL_DEBUG;
-	a->trace.on = a->conf.level >= CONF_LEVEL_TRACE;
+	a->trace.on = a->conf.level >= CONF_LEVEL_DEBUG;
 	for (unsigned i = 0; i < a->conf.warn_cnt; i++)
 		app_log(&a->log, APP_WARN, "%s", a->conf.warn[i]);
 }

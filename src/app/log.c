@@ -52,8 +52,20 @@ void app_log_notes(struct app *a)
 	a->warns.cnt = 0;
 }
 
+/* As the guest sees it (FLOW-7). A flow that is gone again already has left its addresses behind, or given its place to another. */
+static void flow_say(const struct app *a, uint32_t idx)
+{
+	static const char *const proto[] = { [FLOW_FREE] = "ended already", [FLOW_TCP] = "TCP", [FLOW_UDP] = "UDP", [FLOW_PING] = "ping" };
+	const struct flow_key *k = &a->flows.tab[idx].key;
+	char guest[INADDR_STR_MAX], far[INADDR_STR_MAX];
+
+	app_log(&a->log, APP_DEBUG, "flow %u: new, %s, guest %s port %u, far side %s port %u", idx, proto[k->proto],
+		inaddr_str(&k->guest, guest), k->guest_port, inaddr_str(&k->far, far), k->far_port);
+}
+
 void app_log_trace(struct app *a)
 {
+	const bool all = a->conf.level >= CONF_LEVEL_TRACE;
 	struct trace *t = &a->trace;
 
 	if (t->head - t->read > TRACE_LEN) {
@@ -63,7 +75,10 @@ void app_log_trace(struct app *a)
 	for (; t->read != t->head; t->read++) {
 		const struct trace_rec *r = &t->rec[t->read % TRACE_LEN];
 
-		app_log(&a->log, APP_DEBUG, "flow %u: %s %u %u", r->flow, r->what, r->a, r->b);
+		if (r->opens)
+			flow_say(a, r->flow);
+		if (all)
+			app_log(&a->log, APP_DEBUG, "flow %u: %s %u %u", r->flow, r->what, r->a, r->b);
 	}
 }
 

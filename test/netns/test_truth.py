@@ -362,3 +362,20 @@ def test_urgent(lab, fam, way):
                     task.result()
                 src.sendall(b"no more")
                 assert exactly(dst, 7) == b"no more" and not at_mark(dst)
+
+
+@FAM
+def test_debug_names_flows(lab, fam):
+    """FLOW-7: with -d each new flow is a line with the addresses that the container sees; without it there is none."""
+    p, q = L.port(), L.port()
+    for opts in (["-d"], []):
+        with lab.start("-t", str(p), *opts, mode="pid", fg=True) as i:
+            with i.ct.listen(L.ANY[fam], p), lab.peer.listen(L.PEER[fam], q), lab.peer.connect(L.HST[fam], p, src=L.PEER[fam]) as a, \
+                    i.ct.connect(L.PEER[fam], q) as b, i.ct.udp(to=(L.PEER[fam], q)) as c:
+                c.send(b"x")
+                want = [f"{proto}, guest {near[0]} port {near[1]}, far side {L.PEER[fam]} port {far}" for proto, near, far in
+                        (("TCP", (L.HST[fam], p), a.getsockname()[1]), ("TCP", b.getsockname(), q), ("UDP", c.getsockname(), q))]
+                if opts:
+                    until(lambda: f"{want} in {i.stderr()}", lambda: all(w in i.stderr() for w in want))
+            assert "flow" not in i.stderr() or opts
+            assert "tcp phase" not in i.stderr()  # that is for --trace

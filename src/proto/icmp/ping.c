@@ -90,7 +90,7 @@ static struct flow *ping_open(struct proto *p, const struct flow_key *key)
 	f->h = h < 0 ? -1 : h;
 	if (h < 0)
 		g->refused = -h;
-	trace_add(p->env->tr, p->env->now, "ping: open", flow_idx(p->flows, f), key->guest_port, (uint32_t)g->refused);
+	trace_open(p->env->tr, p->env->now, "ping: open", flow_idx(p->flows, f), key->guest_port, (uint32_t)g->refused);
 	ping_arm(p, f);
 	return f;
 }

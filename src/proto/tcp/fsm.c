@@ -28,7 +28,7 @@ void tcp_phase_set(struct proto *p, struct flow *f, enum tcp_phase to)
 
 	if (!tcp_phase_legal((enum tcp_phase)t->phase, to))
 		__builtin_trap();
-	trace_add(p->env->tr, p->env->now, "tcp phase", flow_idx(p->flows, f), t->phase, to);
+	(t->phase == TCP_PHASE_NEW ? trace_open : trace_add)(p->env->tr, p->env->now, "tcp phase", flow_idx(p->flows, f), t->phase, to);
 	t->phase = to;
 	if (to != TCP_PHASE_SYN_SENT)
 		tcp_half_open_end(p, t);

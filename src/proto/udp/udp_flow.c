@@ -102,7 +102,7 @@ struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key)
 	else
 		f->h = h;
 	p->udp_sockets += h >= 0;
-	trace_add(p->env->tr, p->env->now, "udp: open by guest", flow_idx(p->flows, f), key->far_port, (uint32_t)u->refused);
+	trace_open(p->env->tr, p->env->now, "udp: open by guest", flow_idx(p->flows, f), key->far_port, (uint32_t)u->refused);
 	udp_flow_arm(p, f);
 	return f;
 }
@@ -186,7 +186,7 @@ struct flow *udp_flow_host(struct proto *p, const struct udp_listener *l, const 
 		f = udp_flow_new(p, &key);
 		if (!f)
 			return NULL;
-		trace_add(p->env->tr, p->env->now, "udp: open by host", flow_idx(p->flows, f), key.far_port, l->port);
+		trace_open(p->env->tr, p->env->now, "udp: open by host", flow_idx(p->flows, f), key.far_port, l->port);
 	}
 	u = udp_body(f);
 	if (u->owner != l->owner) {
