@@ -10,6 +10,8 @@
 #include "path_bed.h"
 
 #define INPUT_MAX	1024		/* longer ones take long, and find nothing more */
+#define TURNS		64		/* of the loop in one command: a full link is tried again every 2 ms */
+#define TURNS_END	20000		/* until everything has ended */
 
 static uint8_t take8(struct input *in)
 {
@@ -205,20 +207,22 @@ static void put_icmp(struct fuzz *z)
 	const struct wire_tcp h = { .sport = key.far_port, .dport = key.guest_port, .seq = near(in, f ? tcp_of(f)->una : 0), .flags = WIRE_TCP_ACK };
 	const uint32_t quote_len = wire_ip_hdr_len(&key.far) + WIRE_TCP_LEN;
 	uint8_t p[WIRE_ETH_LEN + 2 * WIRE_IP6_LEN + 8 + WIRE_TCP_LEN];
+	const uint8_t kind = take8(in);
+	const uint16_t mtu = (uint16_t)take16(in);
+	const uint32_t cut = kind & 8 ? take8(in) % 32 : 0;
 	uint32_t len = WIRE_ETH_LEN;
-	uint8_t kind = take8(in);
 
 	wire_eth_emit(p, &eth);
-	len += wire_ip_emit(p + len, &ip, 8 + quote_len);
+	len += wire_ip_emit(p + len, &ip, 8 + quote_len - cut);
 	p[len] = (v4 ? (const uint8_t[]){ 3, 3, 11, 12 } : (const uint8_t[]){ 1, 2, 3, 4 })[kind % 4];
 	p[len + 1] = kind >> 4;
 	memset(p + len + 2, 0, 6);
-	bytes_put16(p + len + 6, (uint16_t)take16(in));
+	bytes_put16(p + len + 6, mtu);
 	len += 8;
 	len += wire_ip_emit(p + len, &quoted, WIRE_TCP_LEN);
 	wire_tcp_emit(p + len, &h, 0);
 	len += WIRE_TCP_LEN;
-	world_batch_raw(&z->w, p, kind & 8 ? len - take8(in) % 32 : len);
+	world_batch_raw(&z->w, p, len - cut);
 }
 
 #define ERROR_LASTS	8		/* so many of these end a connection */
@@ -308,9 +312,9 @@ static void socket_does(struct fuzz *z)
 	uint8_t more;
 	uint32_t mask;
 
-	if (!f || f->h < 0)
+	if (!f)
 		return;
-	mask = kernel_does(z, &z->w.sk.s[f->h], f->h);
+	mask = f->h < 0 ? EV_IN : kernel_does(z, &z->w.sk.s[f->h], f->h);	/* one of a socket just closed */
 	more = take8(&z->in);
 	/* other events; not a completion, which nobody asked for */
 	if (more)
@@ -341,12 +345,21 @@ static void host_accepts(struct fuzz *z)
 		tcp_accepted(&z->w.path.p, h, &in);
 }
 
-/* A link that is full is tried again every few milliseconds: not for long here */
-static void pass(struct fuzz *z, ns_t time)
+/* Time passes in at most TURNS turns of the loop, the last one late if these are not enough. False: they were not. */
+static bool pass(struct fuzz *z, ns_t time, uint32_t turns)
 {
-	if (z->w.l2.refuse_at != UINT32_MAX || !z->w.l2.reserve_max)
-		time = BYTES_MIN(time, 300 * NS_MS);
-	world_advance(&z->w, time);
+	const ns_t end = z->w.env.now + time;
+	ns_t next;
+
+	while ((next = path_next(&z->w.path)) <= end && turns--) {
+		z->w.env.now = BYTES_MAX(next, z->w.env.now);
+		path_tick(&z->w.path);
+		drain(z);
+	}
+	z->w.env.now = end;
+	path_tick(&z->w.path);
+	drain(z);
+	return next > end;
 }
 
 /* What becomes of new connections */
@@ -390,7 +403,7 @@ static void command(struct fuzz *z)
 	} else if (what < 216) {
 		host_accepts(z);
 	} else if (what < 232) {
-		pass(z, ((ns_t)take16(in) * NS_MS / 8) << (what & 2 ? what & 1 ? 18 : 10 : 0));
+		pass(z, ((ns_t)take16(in) * NS_MS / 8) << (what & 2 ? what & 1 ? 18 : 10 : 0), TURNS);
 	} else if (what < 236) {
 		fake_l2_refuse_after(&z->w.l2, what & 1 ? UINT32_MAX : take8(in) % 4);
 	} else if (what < 240) {
@@ -452,6 +465,8 @@ static void begin(struct fuzz *z, uint8_t mode, uint8_t more)
 	z->w.l2.l2.mtu = mtu[more & 3];
 	if (more & 4)
 		z->w.l2.l2.queue_frames = 10;
+	if (more & 0x20)
+		z->w.path.p.tcp_pool = NULL;
 	z->w.fwd.icmp_on = true;
 	z->w.sk.guest_has = mode >> 7;
 	for (unsigned i = 0; i < CONNS; i++)
@@ -481,6 +496,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct fuzz z;
 	uint8_t mode, more;
+	ns_t time;
 
 	if (size > INPUT_MAX)
 		return 0;
@@ -495,17 +511,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	fake_l2_refuse_after(&z.w.l2, UINT32_MAX);
 	z.w.l2.reserve_max = UINT32_MAX;
+	for (int h = 0; h < z.w.sk.cnt; h++)
+		z.w.sk.s[h].peek_max = FAKE_SK_ANY;
 	if (more & 0x10) {		/* a guest that went away */
 		if (path_draining(&z.w.path) && !z.w.flows.cnt)
 			fault("waits for a guest without flows");
 		path_end(&z.w.path);
-		drain(&z);
-		world_advance(&z.w, 2 * TCP_QUIET);
+		time = 2 * TCP_QUIET;
 	} else {
 		connects_end(&z);
-		world_advance(&z.w, 4 * 3600 * NS_S);
+		time = 4 * 3600 * NS_S;
 	}
-	drain(&z);
+	if (!pass(&z, time, TURNS_END))
+		fault("timers spin");
 	check_end(&z);
 	world_done(&z.w);
 	return 0;
