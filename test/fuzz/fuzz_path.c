@@ -204,7 +204,9 @@ static void put_icmp(struct fuzz *z)
 	const struct wire_eth eth = { .dst = z->w.env.our_mac, .src = z->w.env.guest_mac, .type = v4 ? WIRE_ETH_IPV4 : WIRE_ETH_IPV6 };
 	const struct wire_ip ip = { .src = key.guest, .dst = key.far, .proto = v4 ? WIRE_IP_ICMP : WIRE_IP_ICMP6, .ttl = 64 };
 	const struct wire_ip quoted = { .src = key.far, .dst = key.guest, .proto = WIRE_IP_TCP, .ttl = 60 };
-	const struct wire_tcp h = { .sport = key.far_port, .dport = key.guest_port, .seq = near(in, f ? tcp_of(f)->una : 0), .flags = WIRE_TCP_ACK };
+	const struct wire_tcp h = {
+		.sport = key.far_port, .dport = key.guest_port, .seq = near(in, f ? tcp_of(f)->una : 0), .flags = WIRE_TCP_ACK,
+	};
 	const uint32_t quote_len = wire_ip_hdr_len(&key.far) + WIRE_TCP_LEN;
 	uint8_t p[WIRE_ETH_LEN + 2 * WIRE_IP6_LEN + 8 + WIRE_TCP_LEN];
 	const uint8_t kind = take8(in);
