@@ -29,10 +29,8 @@ static void fake_l2_release(struct l2 *l)
 
 static void fake_l2_unpool(struct fake_l2 *k)
 {
-	for (int i = 0; i < L2_BATCH; i++) {
-		free(k->pool[i]);
-		k->pool[i] = NULL;
-	}
+	while (k->pool_cnt)
+		free(k->pool[--k->pool_cnt]);
 }
 
 static int fake_l2_reserve(struct l2 *l, struct l2_frame *f, int n, uint32_t len)
@@ -59,6 +57,7 @@ static int fake_l2_reserve(struct l2 *l, struct l2_frame *f, int n, uint32_t len
 			off += piece;
 		} while (off < len);
 	}
+	k->pool_cnt = i;
 	return i;
 }
 
@@ -88,7 +87,7 @@ static int fake_l2_commit(struct l2 *l, const struct l2_frame *f, int n)
 
 	k->commits++;
 	for (int i = 0; i < n; i++) {
-		if (f[i].id >= L2_BATCH || !k->pool[f[i].id] || f[i].len > k->pool_len)
+		if (f[i].id >= (uint32_t)k->pool_cnt || f[i].len > k->pool_len)
 			fake_l2_die("commit of what was not reserved");
 		if (k->refuse_at != UINT32_MAX && !k->refuse_at)
 			return i;

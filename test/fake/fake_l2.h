@@ -27,6 +27,7 @@ struct fake_l2 {
 	uint32_t reserve_max;		/* frames that reserve() gives at most; UINT32_MAX: as asked */
 	uint32_t split;			/* bytes of a reserved frame's first piece, the others as long; 0: one piece */
 	uint8_t *pool[L2_BATCH];	/* reserved memory */
+	int pool_cnt;
 	uint32_t pool_len;
 };
 

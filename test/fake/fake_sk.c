@@ -126,8 +126,12 @@ static int fake_sk_peek(struct sk *sk, int h, uint32_t skip, const struct iovec 
 {
 	struct fake_sk_sock *s = fake_sk_of(sk, h);
 	uint32_t at = s->head + skip, n = 0;
+	const int err = s->peek_err;
 
 	s->peeks++;
+	s->peek_err = 0;
+	if (err)
+		return err;
 	if (at > s->rx.len)
 		fake_sk_die("peek beyond what the peer sent", h);
 	for (int i = 0; i < cnt && at < s->rx.len && n < s->peek_max; i++) {
@@ -158,6 +162,8 @@ static int fake_sk_drop(struct sk *sk, int h, uint32_t len)
 	struct fake_sk_sock *s = fake_sk_of(sk, h);
 
 	s->drops++;
+	if (s->drop_err)
+		return s->drop_err;
 	if (len > s->rx.len - s->head) {
 		/* tcp_guest_gone() asks for all that there is */
 		s->head = s->rx.len;

@@ -38,6 +38,8 @@ struct fake_sk_sock {
 	bool eof;			/* the peer's end follows rx */
 	int err;			/* positive errno: reported by peek() after rx, by send() at once; 0: none */
 	uint32_t peek_max;		/* most bytes of one peek; FAKE_SK_ANY */
+	int peek_err;			/* negative errno of the next peek, once; 0: none */
+	int drop_err;			/* of drop() */
 
 	struct fake_sk_bytes tx;	/* all that send() ever took */
 	uint32_t take;			/* bytes that it will still take; FAKE_SK_ANY */

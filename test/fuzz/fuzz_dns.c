@@ -4,15 +4,9 @@
  * sockets that are lost or closed twice, queries kept beyond their place, flows that never end, and frames without an answer
  * behind them.
  */
-#include "fuzz/fuzz.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "dgram_bed.h"
 
 #include "../../src/proto/udp/udp_priv.h"
-#include "fake/fake_dgram.h"
-#include "fake/fake_l2.h"
 #include "wire/udp.h"
 
 #define FLOWS	4
@@ -25,16 +19,7 @@ struct input {
 
 struct fuzz {
 	struct input in;
-	struct fake_l2 l2;
-	struct fake_dg dg;
-	struct twheel tw;
-	struct rng rng;
-	struct drops drops;
-	struct fwd fwd;
-	struct flow_tab flows;
-	struct udp_settings udp;
-	struct env env;
-	struct proto p;
+	struct bed *b;
 };
 
 static void fault(const char *what)
@@ -51,47 +36,28 @@ static uint8_t take(struct input *in)
 	return *in->p++;
 }
 
-static struct inaddr addr(const char *s)
-{
-	struct inaddr a = { { 0 } };
-
-	if (inaddr_parse(s, &a))
-		fault("an address of its own");
-	return a;
-}
-
 static void list_set(struct fuzz *z, unsigned cnt)
 {
 	static const char *const name[] = { "198.51.100.1", "2001:db8:5::2", "198.51.100.3", "fe80::4" };
 	struct fwd_dns_server s[4];
 
 	for (unsigned i = 0; i < 4; i++)
-		s[i] = (struct fwd_dns_server){ .addr = addr(name[i]), .scope = i == 3 };
+		s[i] = (struct fwd_dns_server){ .addr = bed_addr(name[i]), .scope = i == 3 };
 	for (unsigned f = 0; f < FWD_FAMILIES; f++)
-		fwd_dns_set(&z->fwd.f[f].dns, s, cnt);
+		fwd_dns_set(&z->b->fwd.f[f].dns, s, cnt);
 }
 
-static void begin(struct fuzz *z, void *mem)
+static void begin(struct fuzz *z)
 {
-	const struct hash_key key = { { 1, 2 } };
-
-	fake_l2_init(&z->l2, 0);
-	fake_dg_init(&z->dg);
-	z->env = (struct env){ .now = 1000 * NS_S, .l2 = &z->l2.l2, .sk = &z->dg.sk, .tw = &z->tw, .rng = &z->rng, .drops = &z->drops };
-	twheel_init(&z->tw, z->env.now);
-	rng_seed(&z->rng, 1);
-	flow_tab_init(&z->flows, mem, FLOWS, &key);
-	z->fwd.f[FWD_V4] = (struct fwd_family_set){ .on = true, .guest = addr("192.0.2.10"), .dns_match = addr("169.254.1.1") };
-	z->fwd.f[FWD_V6] = (struct fwd_family_set){ .on = true, .guest = addr("2001:db8::10"), .dns_match = addr("fd99::53") };
-	z->udp = (struct udp_settings){ .timeout_oneway = 30 * NS_S, .timeout_stream = 120 * NS_S };
-	z->p = (struct proto){ .env = &z->env, .flows = &z->flows, .fwd = &z->fwd, .udp = &z->udp, .ready_first = FLOW_NONE,
-			       .ready_last = FLOW_NONE, .scratch = malloc(PROTO_SCRATCH_LEN) };
+	z->b = bed_new(true, FLOWS);
+	z->b->fwd.f[FWD_V4].dns_match = bed_addr("169.254.1.1");
+	z->b->fwd.f[FWD_V6].dns_match = bed_addr("fd99::53");
 	list_set(z, 3);
 }
 
 static struct flow_key key_of(const struct fuzz *z, uint8_t how)
 {
-	const struct fwd_family_set *s = &z->fwd.f[how & 1 ? FWD_V6 : FWD_V4];
+	const struct fwd_family_set *s = &z->b->fwd.f[how & 1 ? FWD_V6 : FWD_V4];
 
 	return (struct flow_key){ s->guest, s->dns_match, (uint16_t)(40000 + (how >> 1 & 1)), how & 4 ? 853 : 53, FLOW_UDP };
 }
@@ -122,29 +88,29 @@ static void guest(struct fuzz *z)
 	};
 
 	wire_udp_emit(b, &h, len, 0);
-	udp_guest(&z->p, &k, flow_find(&z->flows, &k), &pkt, 0);
+	udp_guest(&z->b->p, &k, flow_find(&z->b->flows, &k), &pkt, 0);
 }
 
 static void answer(struct fuzz *z)
 {
 	const uint8_t how = take(&z->in);
 	const struct flow_key k = key_of(z, how);
-	struct flow *f = flow_find(&z->flows, &k);
+	struct flow *f = flow_find(&z->b->flows, &k);
 	const struct udp_flow *u = f ? udp_body(f) : NULL;
 	struct sk_dgram d = { .seg = how & 16 ? 12 : 0 };
 	struct ev_hit hit = { .mask = EV_IN };
 	uint8_t b[2000];
-	const uint32_t len = fill(&z->in, b), before = z->l2.cnt;
+	const uint32_t len = fill(&z->in, b), before = z->b->l2.cnt;
 	const bool old = how & 8;
 
 	if (!f || f->h < 0 || (old && !u->dns.old))
 		return;
 	d.to_from = old ? u->dns.old_to : u->to;
 	d.to_from.port ^= how & 32 ? 1 : 0;
-	hit.ref = flow_ref(&z->flows, f);
-	fake_dg_arrive(&z->dg, old ? u->dns.old_h : f->h, &d, b, len);
-	udp_host(&z->p, f, &hit);
-	if (how & 32 && z->l2.cnt != before)
+	hit.ref = flow_ref(&z->b->flows, f);
+	fake_dg_arrive(&z->b->dg, old ? u->dns.old_h : f->h, &d, b, len);
+	udp_host(&z->b->p, f, &hit);
+	if (how & 32 && z->b->l2.cnt != before)
 		fault("an answer from nobody");
 }
 
@@ -153,7 +119,7 @@ static void error(struct fuzz *z)
 	static const int code[] = { ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EMSGSIZE, EPERM, EACCES, EPROTO, 0 };
 	const uint8_t how = take(&z->in);
 	const struct flow_key k = key_of(z, how);
-	struct flow *f = flow_find(&z->flows, &k);
+	struct flow *f = flow_find(&z->b->flows, &k);
 	struct sk_err e = { .code = code[how >> 5], .local = how & 8, .icmp_type = take(&z->in), .icmp_code = take(&z->in) };
 	struct ev_hit hit = { .mask = EV_ERR };
 	uint8_t b[2000];
@@ -164,28 +130,28 @@ static void error(struct fuzz *z)
 	e.to = udp_body(f)->to;
 	if (how & 16)
 		e.offender = e.to;
-	hit.ref = flow_ref(&z->flows, f);
-	fake_dg_error(&z->dg, f->h, &e, b, len);
-	udp_host(&z->p, f, &hit);
+	hit.ref = flow_ref(&z->b->flows, f);
+	fake_dg_error(&z->b->dg, f->h, &e, b, len);
+	udp_host(&z->b->p, f, &hit);
 }
 
 static void pass(struct fuzz *z, ns_t time)
 {
 	struct twheel_timer *t;
 
-	z->env.now += time;
-	while ((t = twheel_pop(&z->tw, z->env.now)))
-		udp_timer(&z->p, flow_of_timer(t));
+	z->b->env.now += time;
+	while ((t = twheel_pop(&z->b->tw, z->b->env.now)))
+		udp_timer(&z->b->p, flow_of_timer(t));
 }
 
 static void check(struct fuzz *z)
 {
 	uint32_t open = 0, owned = 0;
 
-	for (uint32_t i = 0; i < z->dg.open_cnt; i++)
-		open += z->dg.opened[i].h >= 0 && !z->dg.opened[i].closed;
-	for (uint32_t i = 0; i < z->flows.fresh; i++) {
-		struct flow *f = &z->flows.tab[i];
+	for (uint32_t i = 0; i < z->b->dg.open_cnt; i++)
+		open += z->b->dg.opened[i].h >= 0 && !z->b->dg.opened[i].closed;
+	for (uint32_t i = 0; i < z->b->flows.fresh; i++) {
+		struct flow *f = &z->b->flows.tab[i];
 
 		if (f->key.proto != FLOW_UDP)
 			continue;
@@ -197,8 +163,8 @@ static void check(struct fuzz *z)
 	}
 	if (open != owned)
 		fault("a socket is lost");
-	fake_dg_clear(&z->dg);
-	fake_l2_clear(&z->l2);
+	fake_dg_clear(&z->b->dg);
+	fake_l2_clear(&z->b->l2);
 }
 
 static void step(struct fuzz *z)
@@ -219,10 +185,10 @@ static void step(struct fuzz *z)
 		pass(z, (1 + (how >> 3)) * 200 * NS_MS);
 		break;
 	case 7:
-		z->dg.fail_open = how & 128 ? -ENETUNREACH : 0;
-		z->dg.max_open = how & 64 ? 2 : 0;
+		z->b->dg.fail_open = how & 128 ? -ENETUNREACH : 0;
+		z->b->dg.max_open = how & 64 ? 2 : 0;
 		if (how & 32)
-			proto_evict(&z->p);
+			proto_evict(&z->b->p);
 		else
 			list_set(z, how >> 3 & 3);
 		break;
@@ -231,25 +197,21 @@ static void step(struct fuzz *z)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct fuzz *z = calloc(1, sizeof(*z));
-	void *mem = calloc(1, flow_tab_size(FLOWS));
+	struct fuzz z = { .in = { data, size } };
+	const struct fake_dg *dg;
 
-	begin(z, mem);
-	z->in = (struct input){ data, size };
-	while (z->in.left && z->dg.open_cnt < OPENS && z->dg.in_cnt < OPENS && z->dg.err_cnt < OPENS) {
-		step(z);
-		check(z);
+	begin(&z);
+	dg = &z.b->dg;
+	while (z.in.left && dg->open_cnt < OPENS && dg->in_cnt < OPENS && dg->err_cnt < OPENS) {
+		step(&z);
+		check(&z);
 	}
-	z->dg.fail_open = -ENETUNREACH;
-	pass(z, 200 * NS_S);		/* an answer that was kept is a datagram of this time */
-	pass(z, 200 * NS_S);
-	check(z);
-	if (z->flows.cnt)
+	z.b->dg.fail_open = -ENETUNREACH;
+	pass(&z, 200 * NS_S);		/* an answer that was kept is a datagram of this time */
+	pass(&z, 200 * NS_S);
+	check(&z);
+	if (z.b->flows.cnt)
 		fault("a flow that did not end");
-	fake_dg_done(&z->dg);
-	fake_l2_done(&z->l2);
-	free(z->p.scratch);
-	free(mem);
-	free(z);
+	bed_free(z.b);
 	return 0;
 }

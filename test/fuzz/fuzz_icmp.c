@@ -4,8 +4,6 @@
  * host's error queue. What reaches the guest is a well-formed error about what it had sent; no flow but the quoted one
  * ends.
  */
-#include "proto/udp.h"
-
 #include "dgram_bed.h"
 #include "proto/ping.h"
 #include "wire/udp.h"
@@ -107,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 1 || size > 4096)
 		return 0;
-	b = bed_new(data[0] & 1);
+	b = bed_new(data[0] & 1, BED_FLOWS);
 	data++;
 	size--;
 	while (size >= 9 && cnt++ < 60) {	/* the fakes keep what happens in tables */

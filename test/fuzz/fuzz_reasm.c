@@ -4,8 +4,6 @@
  * passes. A whole packet has the bytes that its fragments had, each in its place and none from elsewhere; what never came
  * whole is given up in time, and nothing stays behind.
  */
-#include "proto/udp.h"
-
 #include "dgram_bed.h"
 #include "proto/reasm.h"
 
@@ -76,14 +74,12 @@ static void fragment(struct bed *b, struct proto_reasm *r, const uint8_t *in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct proto_reasm *r;
+	static struct proto_reasm reasm, *const r = &reasm;	/* each input leaves it empty */
 	struct bed *b;
 
 	if (size < 1 || size > 4096)
 		return 0;
-	b = bed_new(data[0] & 1);
-	r = calloc(1, sizeof(*r));
-	fuzz_require(r);
+	b = bed_new(data[0] & 1, BED_FLOWS);
 	for (size_t i = 1; i + 5 <= size; i += 5) {
 		if (data[i] < 0x80) {
 			fragment(b, r, data + i);
@@ -103,7 +99,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < PROTO_REASM_CNT; i++)
 		fuzz_require(!r->e[i].used);
 	fuzz_require(proto_reasm_next(r) == NS_NEVER);
-	free(r);
 	bed_free(b);
 	return 0;
 }

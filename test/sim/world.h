@@ -26,7 +26,7 @@
 struct world_seg {			/* a TCP segment, either way */
 	struct flow_key key;
 	struct wire_tcp h;
-	uint8_t tos;
+	uint8_t tos, ttl;		/* ttl: of the guest's; 0: 64 */
 	uint32_t len;
 	const uint8_t *data;
 	uint16_t gso_size;		/* 0: none */
@@ -174,7 +174,8 @@ static inline uint32_t world_frame(const struct world *w, uint8_t *p, const stru
 {
 	struct wire_eth eth = { .dst = w->env.our_mac, .src = { { 2, 0, 0, 0, 0, 2 } },
 				.type = inaddr_is_v4(&s->key.far) ? WIRE_ETH_IPV4 : WIRE_ETH_IPV6 };
-	struct wire_ip ip = { .src = s->key.guest, .dst = s->key.far, .proto = WIRE_IP_TCP, .ttl = 64, .df = true, .tos = s->tos };
+	struct wire_ip ip = { .src = s->key.guest, .dst = s->key.far, .proto = WIRE_IP_TCP, .ttl = s->ttl ? s->ttl : 64, .df = true,
+			     .tos = s->tos };
 	uint32_t hlen = wire_tcp_hdr_len(&s->h), n = WIRE_ETH_LEN;
 
 	wire_eth_emit(p, &eth);

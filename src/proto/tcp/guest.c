@@ -361,7 +361,7 @@ static void tell_twice(struct tcp *t, const struct tcp_seg *s)
 {
 	uint32_t end = s->h.seq + s->data.len;
 
-	if (!t->sack_on || !s->data.len || seqno_gt(end, t->rcv_nxt))
+	if (!t->sack_on || !s->data.len || seqno_ge(s->h.seq, t->rcv_nxt) || seqno_gt(end, t->rcv_nxt))
 		return;
 	t->twice = (struct tcp_range){ s->h.seq, end };
 	t->twice_due = t->ack_alone = true;
