@@ -6,7 +6,7 @@
 #include "scn.h"
 
 static const struct { const char *name; int code; } scn_errno[] = {
-	{ "ECONNREFUSED", ECONNREFUSED }, { "ECONNRESET", ECONNRESET }, { "ETIMEDOUT", ETIMEDOUT }, { "EPIPE", EPIPE },
+	{ "ECONNREFUSED", ECONNREFUSED }, { "ECONNRESET", ECONNRESET }, { "ETIMEDOUT", ETIMEDOUT }, { "EPIPE", EPIPE }, { "EINTR", EINTR },
 	{ "EHOSTUNREACH", EHOSTUNREACH }, { "ENETUNREACH", ENETUNREACH }, { "EMFILE", EMFILE }, { "EACCES", EACCES }, { "EPERM", EPERM },
 	{ "EINVAL", EINVAL }, { "EADDRNOTAVAIL", EADDRNOTAVAIL }, { "ENOPROTOOPT", ENOPROTOOPT }, { "EHOSTDOWN", EHOSTDOWN }, { "ENONET", ENONET }, { "EAGAIN", EAGAIN },
 	{ "none", 0 },
@@ -72,8 +72,10 @@ static void sk_accept(struct scn *s)
 
 static void sk_connected(struct scn *s)
 {
-	scn_sock(s)->result = 0;
-	scn_event(s, EV_OUT);
+	struct fake_sk_sock *k = scn_sock(s);
+
+	k->result = 0;
+	scn_event(s, EV_OUT | (k->rx.len ? EV_IN : 0) | (k->eof ? EV_IN | EV_RDHUP : 0));
 }
 
 static void sk_refused(struct scn *s)

@@ -167,7 +167,7 @@ static void sacks(struct rig *r, uint32_t ack, uint32_t from, uint32_t to, uint3
 	tcp_guest(&r->p, r->f, &s, 0);
 }
 
-/* RFC 3522: what fills the hole tells by its timestamp whether it was the first copy */
+/* RFC 3522: what fills the hole tells by its timestamp whether it was the first copy; no timestamp tells nothing */
 static void test_eifel(void **state)
 {
 	struct rig *r = *state;
@@ -196,6 +196,35 @@ static void test_eifel(void **state)
 		tcp_abort(&r->p, r->f);
 		fake_l2_clear(&r->l2);
 	}
+	rig_open_opts(r, RIG_OPT_WS | RIG_OPT_SACK | RIG_OPT_TS);
+	r->t->ts_off = 100 - (uint32_t)(r->env.now / NS_MS);	/* as a number, 0 is older */
+	flight(r, 10);
+	sacks(r, 0, 4, 8, 0);
+	assert_true(r->t->recovering);
+	sacks(r, 2, 4, 8, 0);
+	assert_true(r->t->recovering);
+}
+
+/* In one batch: the data before a reset is handed over first, and not kept for whoever comes next */
+static void test_reset_behind_data(void **state)
+{
+	struct rig *r = *state;
+	static uint8_t data[100];
+	struct iovec iov = { data, sizeof(data) };
+	struct tcp_seg seg[2];
+	int h;
+
+	rig_open(r, true);
+	h = r->f->h;
+	seg[0] = seg[1] = rig_ack(r, 0);
+	seg[0].data = view_of(&iov, sizeof(data));
+	seg[0].next = 1;
+	seg[1].h.seq += sizeof(data);
+	seg[1].h.flags = WIRE_TCP_RST;
+	tcp_guest(&r->p, r->f, seg, 0);
+	assert_int_equal(r->sk.s[h].tx.len, sizeof(data));
+	assert_false(r->sk.s[h].open);
+	assert_int_equal(r->flows.cnt, 0);
 }
 
 /* With SACK the number of equal ACKs says nothing, their news do; without it is the other way round */
@@ -305,6 +334,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RIG_BOTH(test_sent_all), RIG_BOTH(test_sent_part), RIG_BOTH(test_sent_error), RIG_BOTH(test_fin_at_edge),
 		RIG_BOTH(test_ts_recent), RIG_BOTH(test_paws), RIG_BOTH(test_eifel), RIG_BOTH(test_recovery_entry),
+		RIG_BOTH(test_reset_behind_data),
 		RIG_BOTH(test_random), RIG_BOTH(test_random_pool),
 	};
 
