@@ -13,6 +13,7 @@
 
 #define ISN	7000u
 #define BITS	(WIRE_TCP_FIN | WIRE_TCP_SYN | WIRE_TCP_RST | WIRE_TCP_PSH | WIRE_TCP_ACK | WIRE_TCP_URG)
+#define SYN_BITS (WIRE_TCP_SYN | WIRE_TCP_ACK | WIRE_TCP_RST | WIRE_TCP_FIN)	/* of these a SYN that opens has one */
 
 enum state {
 	STATE_CLOSED, STATE_CONNECTING, STATE_SYN_RCVD, STATE_SYN_SENT, STATE_ESTABLISHED, STATE_IN_FLIGHT, STATE_GAP, STATE_FULL,
@@ -235,7 +236,10 @@ static void check_flow(struct rig *r, const struct tcp *old, uint32_t gen)
 		bad(r, "a phase that can't follow");
 	if (seqno_lt(t->una, old->una) || seqno_lt(t->max, old->max) || seqno_gt(t->una, t->max))
 		bad(r, "what the guest has acknowledged went back, or beyond what was sent");
-	if (old->phase != TCP_PHASE_SYN_SENT && (seqno_lt(t->rcv_nxt, old->rcv_nxt) || seqno_lt(t->rcv_edge, old->rcv_edge)))
+	if (old->phase == TCP_PHASE_CONNECTING) {	/* the last SYN is the one that counts */
+		if (t->rcv_nxt != ((flags & SYN_BITS) == WIRE_TCP_SYN ? r->s.h.seq + 1 : old->rcv_nxt))
+			bad(r, "not the last SYN is the one to be answered");
+	} else if (old->phase != TCP_PHASE_SYN_SENT && (seqno_lt(t->rcv_nxt, old->rcv_nxt) || seqno_lt(t->rcv_edge, old->rcv_edge)))
 		bad(r, "what we have of the guest, or its window, went back");
 	if (seqno_gt(t->rcv_nxt, t->rcv_edge))
 		bad(r, "more was taken than offered");
@@ -257,7 +261,7 @@ static void play(struct rig *r, const struct world_seg *s)
 	check_answers(r, k);
 	if (r->f)
 		check_flow(r, &old, gen);
-	else if (r->w.flows.cnt && (s->h.flags & (WIRE_TCP_SYN | WIRE_TCP_ACK | WIRE_TCP_RST | WIRE_TCP_FIN)) != WIRE_TCP_SYN)
+	else if (r->w.flows.cnt && (s->h.flags & SYN_BITS) != WIRE_TCP_SYN)
 		bad(r, "something else than a SYN opened a flow");
 	path_end(&r->w.path);
 	world_advance(&r->w, TCP_QUIET + NS_S);

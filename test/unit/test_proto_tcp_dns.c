@@ -131,6 +131,32 @@ static void test_remembered(void **state)
 	at(r, 8, 1);
 }
 
+/* A server that failed once and answers is trusted as before, and the time that it took ends nothing */
+static void test_answered(void **state)
+{
+	struct rig *r = *state;
+
+	open_dns(r, 2, 53);
+	event(r, -ECONNREFUSED, EV_ERR | EV_HUP);
+	tcp_abort(&r->p, flow_find(&r->flows, &r->key));
+	r->env.now += 20 * NS_S;
+	open_dns(r, 2, 53);
+	at(r, 2, 0);
+	event(r, 0, EV_OUT);
+	tcp_abort(&r->p, flow_find(&r->flows, &r->key));
+	fake_l2_clear(&r->l2);
+	open_dns(r, 2, 53);
+	at(r, 3, 0);
+	pass(r, 600 * NS_MS);
+	at(r, 3, 0);
+	event(r, 0, EV_OUT);
+	assert_int_equal(r->l2.cnt, 1);
+	pass(r, 600 * NS_MS);
+	assert_int_equal(r->l2.cnt, 1);
+	pass(r, 420 * NS_MS);
+	assert_int_equal(r->l2.cnt, 2);	/* the SYN, ACK again */
+}
+
 /* One server, or another port: as any connection */
 static void test_plain(void **state)
 {
@@ -180,7 +206,8 @@ static void test_ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		RIG_BOTH(test_refused), RIG_BOTH(test_silent), RIG_BOTH(test_remembered), RIG_BOTH(test_plain), RIG_BOTH(test_ends),
+		RIG_BOTH(test_refused), RIG_BOTH(test_silent), RIG_BOTH(test_remembered), RIG_BOTH(test_answered),
+		RIG_BOTH(test_plain), RIG_BOTH(test_ends),
 	};
 
 	return cmocka_run_group_tests_name("proto/tcp/dns", tests, NULL, NULL);

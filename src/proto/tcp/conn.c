@@ -21,7 +21,6 @@ void tcp_init(struct proto *p, struct flow *f)
 	t->rto = TCP_RTO_INIT;
 	t->rto_at = t->ack_at = t->drop_at = t->push_at = t->idle_at = NS_NEVER;
 	t->challenge_at = p->env->now;
-	t->ws_ours = TCP_WS_OURS;
 	t->delay_acks = true;
 	t->listener = FLOW_NONE;
 }
@@ -44,8 +43,7 @@ void tcp_take_syn(struct proto *p, struct flow *f, const struct wire_tcp *h)
 		t->mss = (uint16_t)BYTES_MAX(t->mss - (int)TCP_TS_LEN, 1);
 	t->guest_has_ws = h->has_ws;
 	t->ws_guest = h->has_ws ? BYTES_MIN(h->ws, TCP_WS_MAX) : 0;
-	if (!h->has_ws)
-		t->ws_ours = 0;
+	t->ws_ours = h->has_ws ? TCP_WS_OURS : 0;
 	t->irs = h->seq;
 	t->rcv_nxt = t->rcv_acked = t->rcv_edge = h->seq + 1;
 	t->wnd = t->wnd_max = h->wnd;	/* never scaled in a SYN (RFC 7323 2.2) */

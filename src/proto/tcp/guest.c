@@ -549,6 +549,24 @@ static bool take_quiet(struct proto *p, struct flow *f, const struct tcp_seg *s)
 	return true;
 }
 
+/* The host connects, and the guest was told nothing yet. False: the flow is gone. */
+static bool take_connecting(struct proto *p, struct flow *f, const struct tcp_seg *s)
+{
+	struct tcp *t = tcp_of(f);
+	uint8_t flags = s->h.flags;
+
+	if (flags & WIRE_TCP_RST && s->h.seq == t->rcv_nxt) {
+		tcp_abort(p, f);
+		return false;
+	}
+	if (!(flags & WIRE_TCP_SYN))
+		env_drop(p->env, DROP_TCP_FLAGS);
+	/* Its SYN again is no news. Another one is of a guest that forgot the first, and gets the answer (TCP-5). */
+	else if (!(flags & (WIRE_TCP_RST | WIRE_TCP_ACK | WIRE_TCP_FIN)) && s->h.seq != t->irs)
+		tcp_take_syn(p, f, &s->h);
+	return true;
+}
+
 static bool take(struct proto *p, struct flow *f, const struct tcp_seg *s, struct gather *g)
 {
 	switch ((enum tcp_phase)tcp_of(f)->phase) {
@@ -561,14 +579,7 @@ static bool take(struct proto *p, struct flow *f, const struct tcp_seg *s, struc
 	case TCP_PHASE_QUIET:
 		return take_quiet(p, f, s);
 	case TCP_PHASE_CONNECTING:
-		/* its SYN again is no news; a reset ends the attempt */
-		if (s->h.flags & WIRE_TCP_RST && s->h.seq == tcp_of(f)->rcv_nxt) {
-			tcp_abort(p, f);
-			return false;
-		}
-		if (!(s->h.flags & WIRE_TCP_SYN))
-			env_drop(p->env, DROP_TCP_FLAGS);
-		return true;
+		return take_connecting(p, f, s);
 	case TCP_PHASE_NEW:
 	case TCP_PHASE_CNT:
 		break;
