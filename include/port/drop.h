@@ -51,6 +51,7 @@
 	X(TCP_GAP,		"TCP segment ahead of a gap, with no place to keep it") \
 	X(TCP_BUSY,		"TCP payload that the host socket did not take") \
 	X(TCP_ACK_UNSENT,	"TCP acknowledgement of data never sent") \
+	X(TCP_ACK_OLD,		"TCP acknowledgement from long ago") \
 	X(TCP_CHALLENGE,	"TCP segment that fits nowhere, one of too many to answer") \
 	X(TCP_PAWS,		"TCP segment with an old timestamp, or none") \
 	X(TCP_RST_SEQ,		"TCP reset outside the exact sequence") \

@@ -87,8 +87,6 @@ void tcp_reset(struct proto *p, struct flow *f)
 
 	if (t->phase == TCP_PHASE_SYN_SENT)
 		tcp_emit(p, f, WIRE_TCP_RST, t->iss + 1);
-	else if (t->phase == TCP_PHASE_CONNECTING)
-		tcp_emit(p, f, WIRE_TCP_RST | WIRE_TCP_ACK, t->iss);
 	else
 		tcp_emit(p, f, WIRE_TCP_RST | WIRE_TCP_ACK, t->max);
 	tcp_abort(p, f);

@@ -417,6 +417,11 @@ static bool take_open(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 		challenge_empty(p, f, s, DROP_TCP_ACK_UNSENT);
 		return true;
 	}
+	/* older than anything that can be on its way: guessed, and so is its data (RFC 5961 5.2) */
+	if (seqno_lt(s->h.ack, t->una - t->wnd_max)) {
+		challenge_empty(p, f, s, DROP_TCP_ACK_OLD);
+		return true;
+	}
 	return take_ack(p, f, s) && take_mark(p, f, s, g) && take_data(p, f, s, g);
 }
 
