@@ -276,7 +276,8 @@ void tcp_settle(struct proto *p, struct flow *f)
 	struct tcp *t = tcp_of(f);
 
 	if (t->phase == TCP_PHASE_OPEN) {
-		if (t->rexmit_due && !tcp_rexmit(p, f, L2_IP_MAX))
+		/* without SACK nothing tells what is missing beyond the first segment (RFC 6582) */
+		if (t->rexmit_due && !tcp_rexmit(p, f, t->sack_on || t->all_lost ? L2_IP_MAX : t->mss))
 			return;
 		if (t->host_more && !f->ready && !tcp_push(p, f))	/* ready: its turn comes after the others' */
 			return;
