@@ -124,6 +124,8 @@ static void test_echo(void **state)
 	tcp_timer_echo(&r->p, t, 0);
 	tcp_timer_echo(&r->p, t, tcp_ts_now(&r->p, t) + 1);	/* from the future */
 	tcp_timer_echo(&r->p, t, tcp_ts_now(&r->p, t) - 121000);
+	t->ts_off = 1000 - (uint32_t)(r->env.now / NS_MS);	/* a second old, as a number */
+	tcp_timer_echo(&r->p, t, 0);
 	assert_int_equal(t->srtt, srtt);
 }
 

@@ -183,8 +183,6 @@ static bool ack_news(struct proto *p, struct flow *f, const struct tcp_seg *s)
 	if (!t->recovering)
 		tcp_cap_grow(t, ack - t->una);
 	t->una = ack;
-	if (seqno_lt(t->nxt, ack))
-		t->nxt = ack;
 	if (t->host_mark && seqno_lt(t->host_mark_seq, ack))
 		t->host_mark = false;
 	if (t->fin_sent && ack == t->fin_seq + 1)
