@@ -41,6 +41,15 @@ static void challenge_empty(struct proto *p, struct flow *f, const struct tcp_se
 	t->challenges = BYTES_MIN(t->challenges, TCP_CHALLENGES);
 }
 
+/* A reset that is not at the exact next sequence EXPECT: one in the window is asked about (RFC 5961 3.2) */
+static void reset_elsewhere(struct proto *p, struct flow *f, const struct tcp_seg *s, uint32_t expect)
+{
+	if (seqno_gt(s->h.seq, expect) && seqno_lt(s->h.seq, tcp_of(f)->rcv_edge))
+		challenge_empty(p, f, s, DROP_TCP_RST_SEQ);
+	else
+		env_drop(p->env, DROP_TCP_RST_SEQ);
+}
+
 bool tcp_sent(struct proto *p, struct flow *f, int r, uint32_t len, bool fin)
 {
 	struct tcp *t = tcp_of(f);
@@ -371,17 +380,13 @@ static bool take_open(struct proto *p, struct flow *f, const struct tcp_seg *s, 
 	uint32_t expect = t->rcv_nxt + g->len + g->fin;
 	uint8_t flags = s->h.flags;
 
-	if (flags & WIRE_TCP_RST) {	/* RFC 5961 3.2 */
+	if (flags & WIRE_TCP_RST) {
 		if (s->h.seq == expect) {
-			if (!flush(p, f, g))
-				return false;
-			tcp_guest_reset(p, f);
+			if (flush(p, f, g))
+				tcp_guest_reset(p, f);
 			return false;
 		}
-		if (seqno_gt(s->h.seq, expect) && seqno_lt(s->h.seq, t->rcv_edge))
-			challenge_empty(p, f, s, DROP_TCP_RST_SEQ);
-		else
-			env_drop(p->env, DROP_TCP_RST_SEQ);
+		reset_elsewhere(p, f, s, expect);
 		return true;
 	}
 	if (flags & WIRE_TCP_SYN) {	/* RFC 5961 4.2 */
@@ -455,7 +460,7 @@ static bool take_syn_rcvd(struct proto *p, struct flow *f, const struct tcp_seg 
 			tcp_abort(p, f);
 			return false;
 		}
-		env_drop(p->env, DROP_TCP_RST_SEQ);
+		reset_elsewhere(p, f, s, t->rcv_nxt);
 		return true;
 	}
 	if (flags & WIRE_TCP_SYN && !(flags & WIRE_TCP_ACK)) {
