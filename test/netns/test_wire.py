@@ -125,12 +125,12 @@ def test_reset_instead_of_ack(net):
     """Exactly at the next byte it ends the attempt, elsewhere in the window we ask (RFC 5961 3.2), anywhere else it does nothing."""
     c, srv, s = net.syn()
     sock = net.keep(srv.accept()[0])
-    c.tx(RST, seq=c.isn + 7)
-    c.rx(flags=ACK, seq=s.seq + 1)
     c.tx(RST, seq=c.isn - 7)
     c.nothing()
     c.tx(SYN, seq=c.isn, opts=OPTS)
     c.rx(flags=SYN | ACK, seq=s.seq)  # another connection would have another number
+    c.tx(RST, seq=c.isn + 7)
+    c.rx(flags=ACK, seq=s.seq + 1)
     c.tx(RST)
     net.reset_at_peer(sock)
 

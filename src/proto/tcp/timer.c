@@ -171,7 +171,7 @@ static bool rto_expired(struct proto *p, struct flow *f)
 		tcp_emit_syn(p, f);
 		return true;
 	}
-	if (t->una == t->max || (!t->wnd && seqno_ge(t->una, t->nxt))) {
+	if (t->una == t->max) {
 		/* Window probe (RFC 9293 3.8.6.1): an old sequence makes the guest say its window, at any size of it */
 		tcp_emit(p, f, WIRE_TCP_ACK, t->una - 1);
 		return true;
