@@ -175,6 +175,21 @@ static void test_plain(void **state)
 	assert_true(r->sk.s[1].open);
 }
 
+/* No descriptor for the next server is no reason to try none of the others later */
+static void test_no_descriptor(void **state)
+{
+	struct rig *r = *state;
+
+	open_dns(r, 3, 53);
+	r->sk.connect_err = -EMFILE;
+	pass(r, NS_S + 20 * NS_MS);
+	at(r, 0, 0);
+	r->sk.connect_err = 0;
+	event(r, -ECONNREFUSED, EV_ERR | EV_HUP);
+	assert_non_null(flow_find(&r->flows, &r->key));
+	assert_int_equal(r->sk.cnt, 2);
+}
+
 /* A connect that can't even begin; no descriptors; a guest that gives up */
 static void test_ends(void **state)
 {
@@ -207,7 +222,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_BOTH(test_refused), RIG_BOTH(test_silent), RIG_BOTH(test_remembered), RIG_BOTH(test_answered),
-		RIG_BOTH(test_plain), RIG_BOTH(test_ends),
+		RIG_BOTH(test_plain), RIG_BOTH(test_no_descriptor), RIG_BOTH(test_ends),
 	};
 
 	return cmocka_run_group_tests_name("proto/tcp/dns", tests, NULL, NULL);
