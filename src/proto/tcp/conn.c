@@ -48,7 +48,6 @@ void tcp_take_syn(struct proto *p, struct flow *f, const struct wire_tcp *h)
 	t->rcv_nxt = t->rcv_acked = t->rcv_edge = h->seq + 1;
 	t->wnd = t->wnd_max = h->wnd;	/* never scaled in a SYN (RFC 7323 2.2) */
 	t->wl1 = h->seq;
-	t->wl2 = t->iss;
 }
 
 static void close_socket(struct proto *p, struct flow *f, enum sk_end how)

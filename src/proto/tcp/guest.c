@@ -226,12 +226,10 @@ static bool take_ack(struct proto *p, struct flow *f, const struct tcp_seg *s)
 
 	t->retries = 0;
 	/* News also comes with a new ACK in data sent again, whose sequence is older than that of data ahead of a gap */
-	if (seqno_gt(ack, t->una) || (ack == t->una && (seqno_lt(t->wl1, s->h.seq) ||
-						       (t->wl1 == s->h.seq && seqno_le(t->wl2, ack))))) {
+	if (seqno_gt(ack, t->una) || (ack == t->una && seqno_le(t->wl1, s->h.seq))) {
 		t->wnd = wnd;
 		t->wnd_max = BYTES_MAX(t->wnd_max, wnd);
 		t->wl1 = s->h.seq;
-		t->wl2 = ack;
 		/* a guest short of memory announces 0 and drops what is on its way (TCP-55): send it again at once */
 		if (!old_wnd && wnd && in_flight && ack == t->una)
 			tcp_recover(p, t, true);
@@ -524,7 +522,6 @@ static bool take_syn_sent(struct proto *p, struct flow *f, const struct tcp_seg 
 		tcp_emit_syn(p, f);
 		return true;
 	}
-	t->wl2 = s->h.ack;
 	establish(p, f);
 	t->ack_due = t->ack_now = true;
 	return true;

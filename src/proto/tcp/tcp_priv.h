@@ -119,7 +119,7 @@ struct tcp {
 	uint32_t fin_seq;
 	uint32_t host_mark_seq, guest_mark_seq;
 	uint32_t head;			/* sequence at the head of the socket's receive queue, <= una */
-	uint32_t wnd, wnd_max, wl1, wl2; /* guest's window in bytes */
+	uint32_t wnd, wnd_max, wl1;	/* guest's window in bytes; SND.WL2 would never be above una */
 	uint32_t cap;			/* most in flight after a loss, 0: the guest's window alone decides */
 	uint32_t recover, rtt_seq;
 	uint32_t rexmit_end;		/* end of what was sent again in this recovery */
