@@ -36,7 +36,10 @@ struct proto {
 	const struct tcp_settings *tcp;
 	uint32_t *half_open;			/* by listener, app's: connections that the guest has not answered; NULL: not counted */
 	const struct udp_settings *udp;
-	uint32_t tcp_bulk, tcp_bulk_now;	/* TCP flows that sent much in the latest batches, in this one */
+	uint32_t tcp_bulk, tcp_bulk_now;	/* TCP flows that sent much in the last period, in this one ... */
+	uint32_t tcp_bulk_period;		/* ... which has this number ... */
+	ns_t tcp_bulk_end;			/* ... and ends then */
+	uint32_t tcp_turn;			/* super-frames towards the guest left of this turn of the loop */
 	struct tcp_pool *tcp_pool;		/* app's; NULL: segments ahead of a gap are dropped */
 	struct proto_reasm *reasm;		/* app's, zeroed; NULL: fragments are dropped */
 	struct ping_raw *ping_raw;		/* app's, by family; NULL: none */

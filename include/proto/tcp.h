@@ -18,6 +18,11 @@
 #define TCP_POOL_FLOW	512u		/* 4 MiB: what a window usually opens to (net.ipv4.tcp_wmem[2]) */
 #define TCP_POOL_LEN	((size_t)TCP_POOL_BLOCK * TCP_POOL_CNT)
 
+/* Super-frames that flows send to the guest in one turn of the loop, some 100 us, before new events are looked at. Whoever did
+ * not wait for its turn already sends one in any case: a connection with little to say never queues behind those with much.
+ */
+#define TCP_TURN	4u
+
 struct tcp_pool {			/* all zero with MEM set: empty */
 	uint8_t *mem;			/* TCP_POOL_LEN bytes, aligned to 8; NULL: nothing is kept */
 	uint32_t free_head;		/* chain of blocks given back, index + 1; 0: none */

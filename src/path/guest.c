@@ -22,7 +22,7 @@ void path_init(struct path *pa, struct env *e, struct flow_tab *flows, struct fw
 {
 	pa->p = (struct proto){
 		.env = e, .flows = flows, .fwd = fwd,
-		.ready_first = FLOW_NONE, .ready_last = FLOW_NONE,
+		.ready_first = FLOW_NONE, .ready_last = FLOW_NONE, .tcp_turn = TCP_TURN,
 	};
 	pa->svc = *svc;
 	pa->group_cnt = 0;
@@ -196,9 +196,6 @@ static void take_frame(struct path *pa, uint32_t i, const struct l2_frame *f)
 
 void path_guest(struct path *pa, const struct l2_frame *f, int n)
 {
-	/* slowly down: a flow is not in every batch */
-	pa->p.tcp_bulk = BYTES_MAX(pa->p.tcp_bulk_now, pa->p.tcp_bulk ? pa->p.tcp_bulk - 1 : 0);
-	pa->p.tcp_bulk_now = 0;
 	pa->group_cnt = 0;
 	for (int i = 0; i < n; i++)
 		take_frame(pa, (uint32_t)i, &f[i]);

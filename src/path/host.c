@@ -77,9 +77,10 @@ void path_tick(struct path *pa)
 			pa->p.ready_last = FLOW_NONE;
 		f->ready = false;
 		more(pa, f);
-		if (i == last)
+		if (i == last || !pa->p.tcp_turn)
 			break;
 	}
+	pa->p.tcp_turn = TCP_TURN;
 }
 
 ns_t path_next(const struct path *pa)

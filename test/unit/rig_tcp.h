@@ -71,7 +71,7 @@ static inline int rig_setup(void **state)
 	r->fwd.tcp_on = r->fwd.f[FWD_V4].on = r->fwd.f[FWD_V6].on = true;
 	r->tcp = (struct tcp_settings){ 6, 4, 5, 120 * NS_S, 7200 * NS_S, 75 * NS_S, 9 };
 	r->p = (struct proto){ .tcp = &r->tcp, .half_open = r->half_open, .env = &r->env, .flows = &r->flows, .fwd = &r->fwd, .ready_first = FLOW_NONE,
-			       .ready_last = FLOW_NONE };
+			       .ready_last = FLOW_NONE, .tcp_turn = TCP_TURN };
 	r->key = (struct flow_key){
 		.guest = rig_addr(v4 ? "192.0.2.10" : "2001:db8::10"), .far = rig_addr(v4 ? "198.51.100.7" : "2001:db8:f::7"),
 		.guest_port = 40000, .far_port = 80, .proto = FLOW_TCP,

@@ -107,6 +107,43 @@ static void test_random(void **state)
 	}
 }
 
+static void sends_much(struct rig *r, struct tcp *t)
+{
+	struct fake_sk_sock *k = rig_sock(r);
+
+	k->room = (struct sk_room){ .free = 8u << 20, .writable = true };
+	tcp_win_bulk(&r->p, t);
+	t->rcv_nxt = t->rcv_edge;
+	tcp_win_update(&r->p, r->f);
+}
+
+/* Flows that send much share what may queue in the guest's device, also while some of them wait for their turn (D05) */
+static void test_share(void **state)
+{
+	struct rig *r = *state;
+	struct tcp other[9] = { 0 };
+
+	rig_open(r, true);
+	sends_much(r, r->t);
+	sends_much(r, r->t);
+	assert_int_equal(r->t->rcv_edge - r->t->rcv_nxt, TCP_WND_MAX);	/* alone, it counts once */
+	for (int i = 0; i < 3; i++)
+		tcp_win_bulk(&r->p, &other[i]);
+	sends_much(r, r->t);
+	assert_int_equal(r->t->rcv_edge - r->t->rcv_nxt, TCP_WND_MAX / 4);
+	r->env.now += TCP_BULK_PERIOD;			/* in the next period it is the first: the others count still */
+	sends_much(r, r->t);
+	assert_int_equal(r->t->rcv_edge - r->t->rcv_nxt, TCP_WND_MAX / 4);
+	r->env.now += TCP_BULK_PERIOD;			/* they sent nothing all the time */
+	sends_much(r, r->t);
+	assert_int_equal(r->t->rcv_edge - r->t->rcv_nxt, TCP_WND_MAX);
+	for (int i = 0; i < 9; i++)
+		tcp_win_bulk(&r->p, &other[i]);
+	sends_much(r, r->t);
+	assert_int_equal(r->t->rcv_edge - r->t->rcv_nxt, TCP_WND_SHARE);
+	tcp_abort(&r->p, r->f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -114,6 +151,7 @@ int main(void)
 		cmocka_unit_test(test_field),
 		RIG_BOTH(test_wake_up),
 		RIG_BOTH(test_random),
+		RIG_BOTH(test_share),
 	};
 
 	return cmocka_run_group_tests_name("proto/tcp/win", tests, NULL, NULL);

@@ -150,7 +150,8 @@ static bool flush(struct proto *p, struct flow *f, struct gather *g)
 	if (!len && !fin)
 		return true;
 	part = tcp_mark_cut(t, len, &urgent);
-	p->tcp_bulk_now += len >= TCP_BULK;
+	if (len >= TCP_BULK)
+		tcp_win_bulk(p, t);
 	g->cnt = 0;
 	g->len = 0;
 	g->fin = false;

@@ -135,7 +135,7 @@ bool tcp_push(struct proto *p, struct flow *f)
 		if (wait)		/* an ACK is on its way */
 			break;
 		flight = (int32_t)(t->nxt - t->head);
-		if (turn == TCP_TURN) {
+		if (turn && !p->tcp_turn) {
 			proto_ready(p, f);
 			break;
 		}
@@ -153,6 +153,7 @@ bool tcp_push(struct proto *p, struct flow *f)
 				return false;
 			break;
 		}
+		p->tcp_turn -= p->tcp_turn > 0;
 		if (t->una == t->max)
 			tcp_timer_first(t);
 		t->nxt += (uint32_t)r;
@@ -218,7 +219,7 @@ static bool fill_holes(struct proto *p, struct flow *f, bool *ret_any)
 
 	*ret_any = false;
 	for (int turn = 0; (at = next_hole(t, &hole)); turn++) {
-		if (turn == TCP_TURN) {
+		if (turn == TCP_FILL) {
 			t->rexmit_due = true;
 			proto_ready(p, f);
 			break;

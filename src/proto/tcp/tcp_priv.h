@@ -24,7 +24,8 @@
 					 * waits for about a millisecond at 10 Gbit/s.
 					 */
 #define TCP_WND_SHARE	(2 * TCP_SUPER)	/* least share */
-#define TCP_BULK	(TCP_SUPER / 4)	/* payload in one batch that makes a flow one of those */
+#define TCP_BULK	(TCP_SUPER / 4)	/* payload in one batch that makes a flow one of those ... */
+#define TCP_BULK_PERIOD	(5 * NS_MS)	/* ... for this long: a flow is not in every batch, and waits for its processor meanwhile */
 #define TCP_SUPER	65536u		/* one super-frame: below this much room a wake-up is armed */
 #define TCP_RTO_INIT	NS_S		/* RFC 6298 2.1 */
 #define TCP_RTO_SYN_RETRIED (3 * NS_S)	/* RFC 6298 5.7 */
@@ -43,7 +44,7 @@
 #define TCP_CHALLENGES	10		/* answers to segments without data that fit nowhere, ... */
 #define TCP_CHALLENGE_TIME (500 * NS_MS) /* ... in this time: Linux's net.ipv4.tcp_invalid_ratelimit, for loops of ACKs */
 #define TCP_LINK_RETRY	(2 * NS_MS)	/* a link that was full is tried again */
-#define TCP_TURN	4		/* super-frames that one flow sends before others get their turn: some 200 us */
+#define TCP_FILL	4		/* holes that one flow fills before others get their turn */
 /* Acknowledged bytes may wait a little in the host socket, which saves a call per reply of a request-response flow. The
  * kernel charges a whole socket buffer until its last byte is gone, so that is for runs of small segments only, ...
  */
@@ -142,6 +143,7 @@ struct tcp {
 	uint32_t rcv_acked;		/* last ACK that we sent */
 	uint32_t wnd_low;		/* ask the kernel for room again when less than this is left of the window */
 	uint32_t send_len;
+	uint32_t bulk_period;		/* counted in that one, proto's tcp_bulk_period */
 
 	ns_t ts_recent_at;
 	ns_t guest_data_at;		/* last payload accepted from the guest */
@@ -309,6 +311,8 @@ void tcp_emit_stray_rst(struct proto *p, const struct flow_key *key, const struc
 /* --- win.c: from numbers only --- */
 /* Room to advertise, from what the kernel has */
 uint32_t tcp_win_room(const struct sk_room *r, uint32_t limit);
+/* The guest sent much in this flow */
+void tcp_win_bulk(struct proto *p, struct tcp *t);
 /* Open the window as far as the host socket has room, and arm a wake-up where it stays small */
 void tcp_win_update(struct proto *p, struct flow *f);
 /* The header's field for the window advertised; moves the edge up to what the field can say */

@@ -21,6 +21,20 @@ uint32_t tcp_win_room(const struct sk_room *r, uint32_t limit)
 	return BYTES_MIN(BYTES_MIN(room, limit), TCP_WND_MAX);
 }
 
+void tcp_win_bulk(struct proto *p, struct tcp *t)
+{
+	if (p->env->now >= p->tcp_bulk_end) {
+		p->tcp_bulk = p->tcp_bulk_now;
+		p->tcp_bulk_now = 0;
+		p->tcp_bulk_end = p->env->now + TCP_BULK_PERIOD;
+		p->tcp_bulk_period++;
+	}
+	if (t->bulk_period != p->tcp_bulk_period) {
+		t->bulk_period = p->tcp_bulk_period;
+		p->tcp_bulk_now++;
+	}
+}
+
 /* What one flow may have in the guest's device. Without segmentation offload its queue of frames is the limit (D04). */
 static uint32_t queue_limit(const struct proto *p, const struct flow *f)
 {
@@ -28,7 +42,7 @@ static uint32_t queue_limit(const struct proto *p, const struct flow *f)
 	uint32_t tso = inaddr_is_v4(&f->key.guest) ? L2_OFF_TSO4 : L2_OFF_TSO6;
 
 	if ((l->gives & tso) || !l->queue_frames)
-		return BYTES_MAX(TCP_WND_MAX / BYTES_MAX(p->tcp_bulk, 1u), TCP_WND_SHARE);
+		return BYTES_MAX(TCP_WND_MAX / BYTES_MAX(BYTES_MAX(p->tcp_bulk, p->tcp_bulk_now), 1u), TCP_WND_SHARE);
 	return BYTES_MAX(l->queue_frames / 2 * (l->mtu - wire_ip_hdr_len(&f->key.guest) - WIRE_TCP_LEN), TCP_SUPER);
 }
 
