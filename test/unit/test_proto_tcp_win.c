@@ -130,10 +130,10 @@ static void test_share(void **state)
 	for (int i = 0; i < 3; i++)
 		tcp_win_bulk(&r->p, &other[i]);
 	sends_much(r, r->t);
-	assert_int_equal(r->t->rcv_edge - r->t->rcv_nxt, TCP_WND_MAX / 4);
+	assert_int_equal(r->t->rcv_edge - r->t->rcv_nxt, TCP_WND_SHARED / 4);
 	r->env.now += TCP_BULK_PERIOD;			/* in the next period it is the first: the others count still */
 	sends_much(r, r->t);
-	assert_int_equal(r->t->rcv_edge - r->t->rcv_nxt, TCP_WND_MAX / 4);
+	assert_int_equal(r->t->rcv_edge - r->t->rcv_nxt, TCP_WND_SHARED / 4);
 	r->env.now += TCP_BULK_PERIOD;			/* they sent nothing all the time */
 	sends_much(r, r->t);
 	assert_int_equal(r->t->rcv_edge - r->t->rcv_nxt, TCP_WND_MAX);

@@ -19,9 +19,9 @@
 #define TCP_MSS_DFL6	1220u		/* no option, IPv6 */
 #define TCP_WS_OURS	8		/* shift that we offer: windows up to 16 MiB (TCP-19) */
 #define TCP_WS_MAX	14		/* RFC 7323 2.3 */
-#define TCP_WND_MAX	(1u << 20)	/* most that we advertise: the link is memory, more would only queue in the guest's device.
-					 * Flows that send much at the same time share it, so that a request behind them
-					 * waits for about a millisecond at 10 Gbit/s.
+#define TCP_WND_MAX	(1u << 20)	/* most that we advertise: the link is memory, more would only queue in the guest's device */
+#define TCP_WND_SHARED	(TCP_WND_MAX / 2)	/* ... by several flows that send much at the same time, together: a request behind all
+					 * that waits for half a millisecond at 10 Gbit/s
 					 */
 #define TCP_WND_SHARE	(2 * TCP_SUPER)	/* least share */
 #define TCP_BULK	(TCP_SUPER / 4)	/* payload in one batch that makes a flow one of those ... */

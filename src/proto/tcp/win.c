@@ -39,10 +39,11 @@ void tcp_win_bulk(struct proto *p, struct tcp *t)
 static uint32_t queue_limit(const struct proto *p, const struct flow *f)
 {
 	const struct l2 *l = p->env->l2;
+	const uint32_t bulk = BYTES_MAX(p->tcp_bulk, p->tcp_bulk_now);
 	uint32_t tso = inaddr_is_v4(&f->key.guest) ? L2_OFF_TSO4 : L2_OFF_TSO6;
 
 	if ((l->gives & tso) || !l->queue_frames)
-		return BYTES_MAX(TCP_WND_MAX / BYTES_MAX(BYTES_MAX(p->tcp_bulk, p->tcp_bulk_now), 1u), TCP_WND_SHARE);
+		return bulk < 2 ? TCP_WND_MAX : BYTES_MAX(TCP_WND_SHARED / bulk, TCP_WND_SHARE);
 	return BYTES_MAX(l->queue_frames / 2 * (l->mtu - wire_ip_hdr_len(&f->key.guest) - WIRE_TCP_LEN), TCP_SUPER);
 }
 
