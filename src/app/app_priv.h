@@ -11,6 +11,7 @@
 #include "box/watch.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
+#include "ev/look.h"
 #include "flow/fwd_auto.h"
 #include "host/diag.h"
 #include "host/nl.h"
@@ -123,6 +124,7 @@ struct app {
 	pid_t inside_pid;		/* who makes sockets inside the namespace; 0: nobody, for no rule needs any */
 	struct splice splice;
 	struct ev *ev;
+	struct ev_look look;
 
 	struct box_ns ns;
 	struct box_watch watch;

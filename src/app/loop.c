@@ -189,7 +189,7 @@ void app_loop(struct app *a)
 		until = BYTES_MIN(until, BYTES_MIN(a->advertise_at, a->follow_at));
 		if (a->end == APP_END_DRAIN)
 			until = BYTES_MIN(until, BYTES_MIN(a->end_at, a->busy_at + APP_DRAIN_IDLE));
-		n = a->ev->ops->wait(a->ev, hit, LOOP_HITS, a->env.now, until);
+		n = ev_look_wait(&a->look, a->ev, hit, LOOP_HITS, a->env.now, until, app_clock);
 		a->env.now = app_clock();
 		if (n < 0) {
 			app_log(&a->log, APP_ERROR, "Can't wait for events: %s", strerror(-n));
