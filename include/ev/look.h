@@ -16,23 +16,26 @@
  * time to look is in vain, and more gains nothing.
  */
 #define EV_LOOK_TIME	(20 * NS_US)
-#define EV_LOOK_GAP	(60 * NS_US)	/* mean time between turns of the loop above which the next event is not expected soon */
-#define EV_LOOK_WORK	(20 * NS_US)	/* mean work of a turn above which it is not one question and its answer: somebody else needs the
-					 * processor more, whose data that is
-					 */
+#define EV_LOOK_GAP	(60 * NS_US)	/* mean time between turns of the loop above which the next event is not expected soon, ... */
+#define EV_LOOK_GAP_MIN	(15 * NS_US)	/* ... and below which there are so many that it is better to gather some in a short sleep */
+/* A turn is one question or its answer, no more than that: else somebody else needs the processor more, whose data that is */
+#define EV_LOOK_WORK	(20 * NS_US)	/* mean time of a turn's work, ... */
+#define EV_LOOK_BYTES	4096		/* ... and its bytes, headers included */
 #define EV_LOOK_LUCK	16		/* so many more in vain than not ... */
 #define EV_LOOK_REST	1000u		/* ... make it leave off for so many turns: below 1 % of a processor is spent in vain then */
 
 struct ev_look {			/* all zero: nothing known */
-	ns_t woke;			/* when the last wait ended ... */
-	ns_t gap;			/* ... and the mean time between two of them ... */
-	ns_t work;			/* ... of which this was spent on their events */
+	ns_t woke;			/* when the last wait ended */
+	uint64_t moved;			/* bytes so far */
+	ns_t gap, work;			/* means of the latest turns: time from wake-up to wake-up, of that in work, ... */
+	int32_t bytes;			/* ... bytes moved */
 	int luck;
 	uint32_t rest;
 	uint64_t found_cnt, vain_cnt;
 };
 
-/* As E's own wait(), with such a look before it sleeps. CLOCK is where NOW is from. */
-int ev_look_wait(struct ev_look *l, struct ev *e, struct ev_hit *hit, int max, ns_t now, ns_t until, ns_t (*clock)(void));
+/* As E's own wait(), with such a look before it sleeps. CLOCK is where NOW is from; MOVED is how many bytes were passed on so far. */
+int ev_look_wait(struct ev_look *l, struct ev *e, struct ev_hit *hit, int max, ns_t now, ns_t until, ns_t (*clock)(void),
+		 uint64_t moved);
 
 #endif

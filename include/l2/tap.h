@@ -29,6 +29,7 @@ struct l2_tap {
 	uint8_t *rx, *tx;		/* L2_TAP_POOL buffers each, mapped, touched on use */
 	uint8_t *bounce;		/* one buffer for software segmentation */
 
+	uint64_t rx_bytes, tx_bytes;	/* of frames from and to the guest */
 	uint64_t rx_bad_cnt;		/* frames with an impossible virtio-net header, dropped */
 	uint64_t rx_short_cnt;		/* frames shorter than an Ethernet header, dropped */
 	uint64_t tx_full_cnt;		/* times the device took no more: EAGAIN, ENOBUFS, ENOSPC, ENOMEM */

@@ -176,6 +176,12 @@ static void let_readers(struct app *a)
 	a->path.p.udp_burst = false;
 }
 
+/* Bytes passed on so far */
+static uint64_t moved(const struct app *a)
+{
+	return a->tap.rx_bytes + a->tap.tx_bytes + a->splice.stats.bytes[SPLICE_GUEST] + a->splice.stats.bytes[SPLICE_HOST];
+}
+
 void app_loop(struct app *a)
 {
 	struct ev_hit hit[LOOP_HITS];
@@ -189,7 +195,7 @@ void app_loop(struct app *a)
 		until = BYTES_MIN(until, BYTES_MIN(a->advertise_at, a->follow_at));
 		if (a->end == APP_END_DRAIN)
 			until = BYTES_MIN(until, BYTES_MIN(a->end_at, a->busy_at + APP_DRAIN_IDLE));
-		n = ev_look_wait(&a->look, a->ev, hit, LOOP_HITS, a->env.now, until, app_clock);
+		n = ev_look_wait(&a->look, a->ev, hit, LOOP_HITS, a->env.now, until, app_clock, moved(a));
 		a->env.now = app_clock();
 		if (n < 0) {
 			app_log(&a->log, APP_ERROR, "Can't wait for events: %s", strerror(-n));

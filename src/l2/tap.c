@@ -106,6 +106,7 @@ static int tap_recv(struct l2 *l, struct l2_frame *f, int max)
 		len += rc ? f[cnt].len : 0;
 		cnt += rc;
 	}
+	t->rx_bytes += len;
 	return cnt;
 }
 
@@ -218,6 +219,7 @@ static int tap_commit(struct l2 *l, const struct l2_frame *f, int n)
 
 		if (rc)
 			return i ? i : rc;
+		t->tx_bytes += f[i].len;
 	}
 	return n;
 }

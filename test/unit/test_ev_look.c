@@ -16,6 +16,7 @@
 
 static ns_t now;			/* the clock */
 static ns_t event_at;			/* when the next event comes */
+static uint64_t moved;
 
 struct fake {
 	struct ev ev;
@@ -48,8 +49,8 @@ static int fake_wait(struct ev *e, struct ev_hit *hit, int max, ns_t begin, ns_t
 
 static const struct ev_ops fake_ops = { .name = "fake", .wait = fake_wait };
 
-/* Turns of WORK each, whose next events come GAP after the last one: how many ended without a sleep */
-static uint32_t turns(struct ev_look *l, struct fake *f, int cnt, ns_t gap, ns_t work)
+/* Turns of WORK and so many BYTES each, whose next events come GAP after the last one: how many ended without a sleep */
+static uint32_t turns_moving(struct ev_look *l, struct fake *f, int cnt, ns_t gap, ns_t work, uint64_t bytes)
 {
 	const uint32_t before = f->sleeps;
 	struct ev_hit hit;
@@ -59,9 +60,14 @@ static uint32_t turns(struct ev_look *l, struct fake *f, int cnt, ns_t gap, ns_t
 
 		event_at = woke + gap;
 		now += work;
-		assert_int_equal(ev_look_wait(l, &f->ev, &hit, 1, woke, NS_NEVER, fake_clock), 1);
+		assert_int_equal(ev_look_wait(l, &f->ev, &hit, 1, woke, NS_NEVER, fake_clock, moved += bytes), 1);
 	}
 	return (uint32_t)cnt - (f->sleeps - before);
+}
+
+static uint32_t turns(struct ev_look *l, struct fake *f, int cnt, ns_t gap, ns_t work)
+{
+	return turns_moving(l, f, cnt, gap, work, 200);
 }
 
 static void begin(struct ev_look *l, struct fake *f)
@@ -114,6 +120,36 @@ static void test_work(void **state)
 	assert_int_equal(f.tries, 0);
 }
 
+static void test_bytes(void **state)
+{
+	struct ev_look l;
+	struct fake f;
+
+	(void)state;
+	begin(&l, &f);
+	turns(&l, &f, 100, 25 * NS_US, 8 * NS_US);
+	turns_moving(&l, &f, 1, 25 * NS_US, 8 * NS_US, 1u << 20);
+	f.tries = 0;
+	turns_moving(&l, &f, 1000, 25 * NS_US, 8 * NS_US, 2 * EV_LOOK_BYTES);
+	assert_int_equal(f.tries, 0);
+	turns_moving(&l, &f, 100, 25 * NS_US, 8 * NS_US, EV_LOOK_BYTES / 4);
+	assert_int_equal(turns_moving(&l, &f, 100, 25 * NS_US, 8 * NS_US, EV_LOOK_BYTES / 4), 100);
+}
+
+/* So close that a sleep gathers several, which costs less than one turn for each */
+static void test_crowd(void **state)
+{
+	struct ev_look l;
+	struct fake f;
+
+	(void)state;
+	begin(&l, &f);
+	turns(&l, &f, 100, 10 * NS_US, 4 * NS_US);
+	f.tries = 0;
+	turns(&l, &f, 1000, 10 * NS_US, 4 * NS_US);
+	assert_int_equal(f.tries, 0);
+}
+
 /* Events as close as it takes, but always a little later than the look: it costs next to nothing */
 static void test_in_vain(void **state)
 {
@@ -146,17 +182,18 @@ static void test_until(void **state)
 	turns(&l, &f, 100, 25 * NS_US, 8 * NS_US);
 	event_at = NS_NEVER;
 	until = now + 5 * NS_US;
-	assert_int_equal(ev_look_wait(&l, &f.ev, &hit, 1, now, until, fake_clock), 0);
+	assert_int_equal(ev_look_wait(&l, &f.ev, &hit, 1, now, until, fake_clock, moved), 0);
 	assert_in_range(now, until, until + 4 * NS_US);
 	f.tries = 0;
-	assert_int_equal(ev_look_wait(&l, &f.ev, &hit, 1, now, 0, fake_clock), 0);
+	assert_int_equal(ev_look_wait(&l, &f.ev, &hit, 1, now, 0, fake_clock, moved), 0);
 	assert_int_equal(f.tries, 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_close), cmocka_unit_test(test_far), cmocka_unit_test(test_work),
+		cmocka_unit_test(test_close), cmocka_unit_test(test_far), cmocka_unit_test(test_work), cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_crowd),
 		cmocka_unit_test(test_in_vain), cmocka_unit_test(test_until),
 	};
 
