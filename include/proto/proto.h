@@ -46,6 +46,8 @@ struct proto {
 	struct proto_groups *groups;		/* app's, zeroed; NULL: what the guest sends to groups may come back to it */
 	uint8_t *scratch;			/* PROTO_SCRATCH_LEN bytes, app's: datagrams on their way through one call */
 	uint32_t ready_first, ready_last;	/* flows that gave up the turn with work left (path); FLOW_NONE: none */
+	uint32_t udp_run;			/* datagrams of the longest run that the host had for us the last time */
+	uint32_t udp_given;			/* datagrams that went to the guest since app's last look */
 	bool udp_burst;				/* several datagrams at once went somewhere: the turn of who reads them (app) */
 	bool flow_gone;				/* a flow or descriptor became free: paused listeners may go on */
 	uint32_t dns_cnt;			/* counts the use of resolvers behind the forwarding address */

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
 
 #include "app_priv.h"
 #include "base/bytes.h"
@@ -13,6 +15,9 @@
 #define LOOP_HITS	64
 #define LOOP_LINK	8		/* batches of the guest in one turn ... */
 #define LOOP_LINK_END	64		/* ... and in the last one: more than its queue holds */
+#define READ_TIME	900		/* nanoseconds for a datagram, to recvfrom() it ... */
+#define READ_TIME_MAX	100000		/* ... and for all of a turn */
+#define READ_CNT	16		/* so few find room in a socket */
 #define RA_MIN		(200 * NS_S)	/* between router advertisements: 200 to 600 s (RA-6) ... */
 #define RA_SPREAD_MS	400000u		/* ... within the limits of RFC 4861 6.2.1 */
 
@@ -171,9 +176,19 @@ static void begin(struct app *a)
  */
 static void let_readers(struct app *a)
 {
-	if (a->path.p.udp_burst)
+	const uint32_t given = a->path.p.udp_given;
+	const struct timespec t = { .tv_nsec = BYTES_MIN(given * READ_TIME, READ_TIME_MAX) };
+
+	/* Many at once for the guest: leave the processor for as long as they take to read, since whoever reads them may wait
+	 * for another one, and a scheduler moves it only to one that is idle. Measured with 40 in each send, on two processors
+	 * that a sender, we and a reader share: 90 % of what we give arrives instead of 30 %, and more of it.
+	 */
+	if (given >= READ_CNT)
+		nanosleep(&t, NULL);
+	else if (a->path.p.udp_burst)
 		sched_yield();
 	a->path.p.udp_burst = false;
+	a->path.p.udp_given = 0;
 }
 
 /* Bytes passed on so far */
@@ -187,6 +202,7 @@ void app_loop(struct app *a)
 	struct ev_hit hit[LOOP_HITS];
 
 	begin(a);
+	prctl(PR_SET_TIMERSLACK, 1);	/* 50 us is too much for let_readers(); the command, begun earlier, keeps its own */
 
 	while (a->end != APP_END_NOW) {
 		ns_t until = BYTES_MIN(path_next(&a->path), splice_next(&a->splice));

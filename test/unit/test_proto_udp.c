@@ -297,6 +297,15 @@ static void test_host_joins(void **state)
 }
 
 /* Limits of a run: 64 datagrams, 65535 bytes, MTU of each; without USO or checksum offload none */
+/* The turn of a flow that gave way */
+static void go_on(struct rig *r, struct flow *f)
+{
+	assert_true(f->ready);
+	r->p.ready_first = r->p.ready_last = FLOW_NONE;
+	f->ready = false;
+	udp_more(&r->p, f);
+}
+
 static void test_host_join_limits(void **state)
 {
 	struct rig *r = *state;
@@ -328,6 +337,7 @@ static void test_host_join_limits(void **state)
 	arrive(r, f->h, seg * fit, 0, (uint16_t)seg, 0);
 	arrive(r, f->h, seg, 0, 0, 0);			/* would not fit any more */
 	ready(r, f, EV_IN);
+	go_on(r, f);
 	assert_int_equal(r->l2.cnt, 2);
 	assert_int_equal(rig_frame(&r->l2.frames[0]).l4_len, WIRE_UDP_LEN + seg * fit);
 	fake_l2_clear(&r->l2);
@@ -385,6 +395,35 @@ static void test_host_link_full(void **state)
 		check_frame(r, i, 100 + i, i);
 }
 
+/* Who reads in the guest has room for some 90 datagrams: of runs it is their datagrams that count */
+static void test_host_budget_runs(void **state)
+{
+	struct rig *r = *state;
+	struct flow *f = open_flow(r);
+
+	r->l2.l2.takes = OFFLOADS;
+	arrive(r, f->h, 40 * 1000, 0, 1000, 0);
+	ready(r, f, EV_IN);			/* how long the runs are shows in the first turn */
+	assert_int_equal(r->l2.cnt, 1);
+	assert_true(r->p.udp_burst);
+	assert_int_equal(r->p.udp_given, 40);
+	for (int i = 0; i < 5; i++)
+		arrive(r, f->h, 40 * 1000, 0, 1000, 0);
+	ready(r, f, EV_IN);
+	assert_int_equal(r->l2.cnt, 1 + 2);
+	assert_int_equal(r->p.udp_given, 40 + 2 * 40);
+	go_on(r, f);
+	go_on(r, f);
+	assert_int_equal(r->l2.cnt, 1 + 5);
+	assert_false(f->ready);
+	arrive(r, f->h, 10, 0, 0, 0);
+	ready(r, f, EV_IN);
+	for (int i = 0; i < 5; i++)		/* single ones again */
+		arrive(r, f->h, 10, 0, 0, 0);
+	ready(r, f, EV_IN);
+	assert_int_equal(r->l2.cnt, 1 + 5 + 1 + 1);	/* joined, as equal ones are */
+}
+
 /* A flow that is never empty gives way, and goes on */
 static void test_host_budget(void **state)
 {
@@ -398,9 +437,7 @@ static void test_host_budget(void **state)
 	assert_int_equal(r->p.ready_first, flow_idx(&r->flows, f));
 	assert_true(r->p.udp_burst);
 	r->p.udp_burst = false;
-	r->p.ready_first = r->p.ready_last = FLOW_NONE;
-	f->ready = false;
-	udp_more(&r->p, f);
+	go_on(r, f);
 	assert_int_equal(r->l2.cnt, PROTO_SCRATCH_SLOTS + 8);
 	assert_false(f->ready);
 	assert_true(r->p.udp_burst);
@@ -601,7 +638,7 @@ int main(void)
 		RIG_BOTH(test_host_join_limits),
 		RIG_BOTH(test_host_too_big),
 		RIG_BOTH(test_host_link_full),
-		RIG_BOTH(test_host_budget),
+		RIG_BOTH(test_host_budget), RIG_BOTH(test_host_budget_runs),
 		RIG_BOTH(test_host_foreign),
 		RIG_BOTH(test_listen),
 		RIG_BOTH(test_listen_addresses),

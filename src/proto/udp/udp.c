@@ -225,15 +225,44 @@ void udp_guest(struct proto *p, const struct flow_key *key, struct flow *f, cons
 		group_port(p, &key->far, key->far_port);
 }
 
+/* How many datagrams or runs one turn takes from a socket, as long as the last ones were */
+static int turn_max(const struct proto *p)
+{
+	const uint32_t max = UDP_TURN / BYTES_MAX(p->udp_run, 1u);
+
+	return (int)BYTES_MAX(BYTES_MIN(max, PROTO_SCRATCH_SLOTS), 1u);
+}
+
+/* R of them came */
+static void turn_learn(struct proto *p, const struct sk_dgram *d, int r)
+{
+	uint32_t longest = 1, sum = 0;
+
+	for (int i = 0; i < r; i++) {
+		const uint32_t run = d[i].seg ? (d[i].len + d[i].seg - 1) / d[i].seg : 1;
+
+		longest = BYTES_MAX(longest, run);
+		sum += run;
+	}
+	p->udp_run = longest;
+	p->udp_given += sum;
+	p->udp_burst |= sum > 1;
+}
+
 /* Up to MAX datagrams into the scratch */
 static int host_recv(struct proto *p, int h, struct sk_dgram *d, int max)
 {
+	int r;
+
 	memset(d, 0, sizeof(*d) * (size_t)max);
 	for (int i = 0; i < max; i++) {
 		d[i].iov[0] = (struct iovec){ p->scratch + (size_t)i * PROTO_SCRATCH_STRIDE, PROTO_SCRATCH_SLOT };
 		d[i].iov_cnt = 1;
 	}
-	return p->env->sk->ops->recv_dgrams(p->env->sk, h, d, max);
+	r = p->env->sk->ops->recv_dgrams(p->env->sk, h, d, max);
+	if (r > 0)
+		turn_learn(p, d, r);
+	return r;
 }
 
 /* Datagrams queued between bind() and connect() may be anybody's (UDP-5) */
@@ -248,13 +277,14 @@ static bool host_read(struct proto *p, struct flow *f, bool old, bool *ret_more)
 	const struct udp_flow *u = udp_body(f);
 	const int h = old ? u->dns.old_h : f->h;
 	const struct sk_addr to = old ? u->dns.old_to : u->to;
+	const int max = turn_max(p);
 	struct sk_dgram d[PROTO_SCRATCH_SLOTS];
 	struct udp_outs o;
 	uint32_t tries = 0;
 	int r;
 
 	do
-		r = host_recv(p, h, d, PROTO_SCRATCH_SLOTS);
+		r = host_recv(p, h, d, max);
 	while (r < 0 && r != -EAGAIN && ++tries <= UDP_TRIES);
 	if (r < 0)
 		return r == -EAGAIN;
@@ -270,8 +300,7 @@ static bool host_read(struct proto *p, struct flow *f, bool old, bool *ret_more)
 		udp_out_add(&o, f, &f->key.guest, &d[i]);
 	}
 	udp_out_flush(&o);
-	*ret_more |= r == PROTO_SCRATCH_SLOTS;
-	p->udp_burst |= r > 1;
+	*ret_more |= r == max;
 	return true;
 }
 
@@ -345,6 +374,7 @@ int udp_listen_recv(struct proto *p, const struct udp_listener *l, struct sk_dgr
 {
 	int r, tries = 0;
 
+	max = BYTES_MIN(max, turn_max(p));
 	do
 		r = host_recv(p, l->h, d, max);
 	while (r < 0 && r != -EAGAIN && ++tries <= UDP_TRIES);	/* an error of an earlier datagram: what waits is behind it */
@@ -370,17 +400,16 @@ void udp_listened(struct proto *p, const struct udp_listener *l, const struct sk
 		udp_out_add(&o, f, listen_dst(f, &d[i]), &d[i]);
 	}
 	udp_out_flush(&o);
-	p->udp_burst |= n > 1;
 }
 
 bool udp_listen_turn(struct proto *p, const struct udp_listener *l, bool errors)
 {
 	const bool more_err = errors && udp_err_listener(p, l);
 	struct sk_dgram d[UDP_LISTEN_MAX];
-	const int n = udp_listen_recv(p, l, d, UDP_LISTEN_MAX);
+	const int max = turn_max(p), n = udp_listen_recv(p, l, d, max);
 
 	udp_listened(p, l, d, n);
-	return more_err || n == UDP_LISTEN_MAX;
+	return more_err || n == max;
 }
 
 void udp_listen(struct proto *p, const struct udp_listener *l, const struct ev_hit *hit)

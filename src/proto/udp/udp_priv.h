@@ -10,6 +10,9 @@
 #include "proto/udp.h"
 
 #define UDP_SEG_MAX	64		/* datagrams of one run: UDP_MAX_SEGMENTS before Linux 6.9 */
+#define UDP_TURN	90u		/* datagrams from one socket in one turn: whoever reads them has room for some 90 (of 1400 bytes, in
+					 * the 212,992 bytes of net.core.rmem_default), and we can't know when it runs
+					 */
 #define UDP_ERR_MAX	64		/* error queue entries of a flow in one turn */
 #define UDP_DHCP_PORT	67		/* of servers: the guest's requests are ours to answer (D6-1) */
 #define UDP_DHCP6_PORT	547
