@@ -181,7 +181,7 @@ static void let_readers(struct app *a)
 
 	/* Many at once for the guest: leave the processor for as long as they take to read, since whoever reads them may wait
 	 * for another one, and a scheduler moves it only to one that is idle. Measured with 40 in each send, on two processors
-	 * that a sender, we and a reader share: 90 % of what we give arrives instead of 30 %, and more of it.
+	 * that a sender, we and a reader share: 80 % of what we give arrives instead of 30 %, and that is more.
 	 */
 	if (given >= READ_CNT)
 		nanosleep(&t, NULL);
