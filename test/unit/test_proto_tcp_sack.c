@@ -217,11 +217,33 @@ static void test_round(void **state)
 	assert_int_equal(t.sacked_max, 0x4000);
 }
 
+/* Blocks that reach so far around that each of their ends looks right against its neighbour */
+static void test_far(void **state)
+{
+	static const uint32_t at[] = { 0, 0xfffff000, 0x7ffff000, 12345 };
+
+	(void)state;
+	for (size_t i = 0; i < BYTES_COUNT(at); i++) {
+		struct tcp t = { .mss = 100, .una = at[i], .max = at[i] + 1000, .sacked_max = at[i] };
+
+		assert_false(in(&t, t.una + 0x60000000, t.una + 0xc0000000));
+		assert_false(in(&t, t.una + 0x7fffffff, t.una - 2));
+		assert_false(in(&t, t.una + 2000, t.una + 0x80000000));
+		assert_false(in(&t, t.una + 500, t.una + 0x80000100));
+		assert_false(in(&t, t.una + 500, t.una + 1001));
+		assert_false(in(&t, t.una - 1, t.una + 500));
+		assert_false(in(&t, t.una, t.una + 500));
+		assert_false(in(&t, t.una + 500, t.una + 500));
+		assert_int_equal(t.sacked_cnt, 0);
+		assert_true(in(&t, t.una + 500, t.una + 1000));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random), cmocka_unit_test(test_invalid), cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_overflow), cmocka_unit_test(test_round),
+		cmocka_unit_test(test_overflow), cmocka_unit_test(test_round), cmocka_unit_test(test_far),
 	};
 
 	return cmocka_run_group_tests_name("proto/tcp/sack", tests, NULL, NULL);
