@@ -3,17 +3,17 @@
  * Waiting for events that are expected soon. To fall asleep and be woken takes
  * longer than a round trip to a neighbour, most of it in the scheduler and in an
  * idle processor. Where events have been close together, look for the next one
- * for a moment before sleeping: half the wake-ups of a request and its answer are saved
- * by that, at the same processor time each. Where it is in vain most of the time,
- * leave it for a while.
+ * for a moment before sleeping: a request and its answer are passed on sooner, at
+ * the same processor time. Where it is in vain most of the time, leave it for a
+ * while.
  */
 #ifndef EV_LOOK_H
 #define EV_LOOK_H
 
 #include "port/ev.h"
 
-/* Measured on two virtual processors, round trips of a byte through us: 23 us apart with looking, 40 us without. Half of that
- * time to look is in vain, and more gains nothing.
+/* Measured on two virtual processors, round trips of a byte from socket to socket: events 40 us apart without looking, 30 us
+ * with 15 us of it, 23 us with 20 us.
  */
 #define EV_LOOK_TIME	(20 * NS_US)
 #define EV_LOOK_GAP	(60 * NS_US)	/* mean time between turns of the loop above which the next event is not expected soon, ... */
@@ -31,7 +31,6 @@ struct ev_look {			/* all zero: nothing known */
 	int32_t bytes;			/* ... bytes moved */
 	int luck;
 	uint32_t rest;
-	uint64_t found_cnt, vain_cnt;
 };
 
 /* As E's own wait(), with such a look before it sleeps. CLOCK is where NOW is from; MOVED is how many bytes were passed on so far. */

@@ -27,8 +27,6 @@ static bool is_worth_it(struct ev_look *l, ns_t woke, ns_t now, uint64_t moved)
 
 static void learn(struct ev_look *l, bool found)
 {
-	l->found_cnt += found;
-	l->vain_cnt += !found;
 	l->luck = BYTES_MIN(l->luck + (found ? 1 : -1), EV_LOOK_LUCK);
 	if (l->luck > -EV_LOOK_LUCK)
 		return;

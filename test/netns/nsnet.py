@@ -309,10 +309,8 @@ def refused(fn):
     return False
 
 
-def check_ends(kept, fresh, size=1 << 20):
-    """What the first of two ends does reaches the second: fresh() gives (first, second), of a new connection each time. Half-close
-    with data after it, then a reset, which leaves the connection `kept` alone."""
-    a, b = fresh()
+def check_half_close(a, b, size=1 << 20):
+    """The first of two ends closes its direction; the other direction goes on until it ends as well."""
     a.sendall(b"question")
     a.shutdown(socket.SHUT_WR)
     assert recv_bulk(b)[0] == 8
@@ -320,6 +318,12 @@ def check_ends(kept, fresh, size=1 << 20):
     assert recv_bulk(a) == (size, checksum(size))
     task.result()
     a.close()
+
+
+def check_ends(kept, fresh):
+    """What the first of two ends does reaches the second: fresh() gives (first, second), of a new connection each time. Half-close
+    with data after it, then a reset, which leaves the connection `kept` alone."""
+    check_half_close(*fresh())
     a, b = fresh()
     a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     a.close()

@@ -14,7 +14,7 @@ import time
 import pytest
 
 import lab as L
-from nsnet import Task, checksum, chunks, echo, hello, recv_bulk, send_bulk, until, url_host
+from nsnet import Task, check_half_close, checksum, chunks, echo, hello, recv_bulk, send_bulk, until, url_host
 
 MIB = 1 << 20
 BULK = int(os.environ.get("NETNS_MIB", "200")) * MIB
@@ -103,14 +103,7 @@ def test_D18_half_close(lab, fam, way, first):
     p = L.port()
     with lab.start("-t", str(p)) as inst:
         ct, lan = pair(lab, inst, fam, way, p)
-        a, b = (ct, lan) if first == "ct" else (lan, ct)
-        a.sendall(b"question")
-        a.shutdown(socket.SHUT_WR)
-        assert recv_bulk(b)[0] == 8
-        task = Task(lambda: (send_bulk(b, MIB), b.close()))
-        assert recv_bulk(a) == (MIB, checksum(MIB))
-        task.result()
-        a.close()
+        check_half_close(*((ct, lan) if first == "ct" else (lan, ct)))
 
 
 @FAM

@@ -329,14 +329,19 @@ def test_one_flow_goes_on(lab, fam):
 
 # -- IPv6 resolvers on a link
 
-def test_link_local_scope(own_lab):
-    """fe80::53%up1: the interface in the file counts, not the one that the guest's own link-local traffic goes to."""
-    lab = own_lab
+def two_links(lab):
+    """The lab with a second link, up1 to e1, and fe80::53 at the far end of both."""
     lab.ip("link", "add", "up1", "netns", lab.hst.name, "type", "veth", "peer", "name", "e1", "netns", lab.peer.name)
     lab.batch(lab.peer, "addr add fe80::53/64 dev e1 nodad", "link set e1 up", "addr add fe80::53/64 dev e0 nodad")
     lab.batch(lab.hst, "link set up1 up")
     lab.settled()
     until("routes of the new link", lambda: "fe80::/64 dev up1" in lab.out(*lab.hst.prefix, "ip", "-6", "route"))
+    return lab
+
+
+def test_link_local_scope(own_lab):
+    """fe80::53%up1: the interface in the file counts, not the one that the guest's own link-local traffic goes to."""
+    lab = two_links(own_lab)
     with started(lab, "fe80::53%up1") as (i, f), Dns(lab.peer, "fe80::53", "e1", scope="%e1"), \
             Dns(lab.peer, "fe80::53", "e0", scope="%e0"):
         for at in FWD.values():
@@ -352,12 +357,7 @@ def test_link_local_scope(own_lab):
 def test_link_local_scope_by_option(own_lab):
     """--dns-host fe80::53%up1, by name, by number, in brackets, where no resolver is advertised; what is no interface, or no
     link-local address, is refused."""
-    lab = own_lab
-    lab.ip("link", "add", "up1", "netns", lab.hst.name, "type", "veth", "peer", "name", "e1", "netns", lab.peer.name)
-    lab.batch(lab.peer, "addr add fe80::53/64 dev e1 nodad", "link set e1 up", "addr add fe80::53/64 dev e0 nodad")
-    lab.batch(lab.hst, "link set up1 up")
-    lab.settled()
-    until("routes of the new link", lambda: "fe80::/64 dev up1" in lab.out(*lab.hst.prefix, "ip", "-6", "route"))
+    lab = two_links(own_lab)
     idx = lab.hst.call(lambda: socket.if_nametoindex("up1"))
     with Dns(lab.peer, "fe80::53", "e1", scope="%e1"), Dns(lab.peer, "fe80::53", "e0", scope="%e0"):
         for want, text, *opts in (("e1", "fe80::53%up1"), ("e1", f"fe80::53%{idx}"), ("e1", "[fe80::53%up1]", "-D", "none"),

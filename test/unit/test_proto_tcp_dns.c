@@ -102,6 +102,16 @@ static void test_silent(void **state)
 	assert_int_equal(r->sk.cnt, 3);
 }
 
+/* A connection to the first of two servers, which refused the last time, 20 s ago */
+static void open_distrusting(struct rig *r)
+{
+	open_dns(r, 2, 53);
+	event(r, -ECONNREFUSED, EV_ERR | EV_HUP);
+	tcp_abort(&r->p, flow_find(&r->flows, &r->key));
+	r->env.now += 20 * NS_S;
+	open_dns(r, 2, 53);
+}
+
 /* What was learned counts for the next connection; an answer makes it void */
 static void test_remembered(void **state)
 {
@@ -121,11 +131,7 @@ static void test_remembered(void **state)
 	at(r, 4, 0);
 	tcp_abort(&r->p, flow_find(&r->flows, &r->key));
 	/* one that failed the last time has to be quick */
-	open_dns(r, 2, 53);
-	event(r, -ECONNREFUSED, EV_ERR | EV_HUP);
-	tcp_abort(&r->p, flow_find(&r->flows, &r->key));
-	r->env.now += 20 * NS_S;
-	open_dns(r, 2, 53);
+	open_distrusting(r);
 	at(r, 7, 0);
 	pass(r, 220 * NS_MS);
 	at(r, 8, 1);
@@ -136,11 +142,7 @@ static void test_answered(void **state)
 {
 	struct rig *r = *state;
 
-	open_dns(r, 2, 53);
-	event(r, -ECONNREFUSED, EV_ERR | EV_HUP);
-	tcp_abort(&r->p, flow_find(&r->flows, &r->key));
-	r->env.now += 20 * NS_S;
-	open_dns(r, 2, 53);
+	open_distrusting(r);
 	at(r, 2, 0);
 	event(r, 0, EV_OUT);
 	tcp_abort(&r->p, flow_find(&r->flows, &r->key));
