@@ -66,6 +66,10 @@ struct sk_listen {
  * -EAGAIN; out of descriptors it does not spin), level-triggered for UDP. Handle or negative errno.
  */
 int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref ref);
+/* Whether more data in the queue of the TCP socket H is reported, urgent too; its end and room always are. What is there when
+ * it is reported again makes an edge. 0 or negative errno.
+ */
+int sk_host_hear(struct sk_host *s, int h, bool hear);
 /* Whether INODE is that of a UDP socket of S itself which has PORT */
 bool sk_host_is_ours(const struct sk_host *s, uint16_t port, uint32_t inode);
 /* Whether something could listen on A now, of interface IFNAME unless NULL */

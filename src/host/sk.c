@@ -126,6 +126,12 @@ static int sk_watch(struct sk *s, int h, struct ev_ref ref)
 	return host->ev->ops->set(host->ev, h, ref, SK_TCP_MASK | EV_FIRST);
 }
 
+int sk_host_hear(struct sk_host *s, int h, bool hear)
+{
+	/* the kernel wakes those who wait for urgent data for any other as well */
+	return s->ev->ops->set(s->ev, h, s->slot[h].ref, hear ? SK_TCP_MASK : SK_TCP_MASK & ~(EV_IN | EV_PRI));
+}
+
 /* Whether the peer's FIN is all that follows the first LEN bytes of the receive queue */
 static bool at_end(int fd, uint32_t len)
 {

@@ -35,6 +35,7 @@ struct splice_dir {			/* of a TCP flow, from the socket of one side to the other
 	bool fin;			/* the source's end is in its queue: read until it shows */
 	bool eof;			/* it has shown */
 	bool shut;			/* and the sink has been told */
+	bool deaf;			/* what comes to the source is not reported: the sink is full */
 	bool urgent;			/* urgent data in the source's queue, which splice(2) does not pass */
 	bool bulk;			/* the source has had much at once */
 	bool low;			/* the source reports only much at once (SO_RCVLOWAT) ... */

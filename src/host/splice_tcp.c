@@ -37,6 +37,18 @@ void splice_tcp_end(struct splice *s, struct splice_flow *f, enum sk_end how)
 	s->flow_gone = true;
 }
 
+/* While its sink is full, what comes to a source need not wake us */
+static int hear(struct splice *s, struct splice_flow *f, enum splice_side side)
+{
+	struct splice_dir *d = &f->dir[side];
+	const bool deaf = d->pending && !d->out;
+
+	if (deaf == d->deaf)
+		return 0;
+	d->deaf = deaf;
+	return sk_host_hear(s->set.sk, f->h[side], !deaf);
+}
+
 void splice_tcp_more(struct splice *s, struct splice_flow *f)
 {
 	int to_host = splice_pump(s, f, SPLICE_GUEST), to_guest;
@@ -46,6 +58,8 @@ void splice_tcp_more(struct splice *s, struct splice_flow *f)
 		splice_tcp_end(s, f, SK_END_RESET);
 	else if (f->dir[SPLICE_GUEST].shut && f->dir[SPLICE_HOST].shut)
 		splice_tcp_end(s, f, SK_END_GRACEFUL);
+	else if (hear(s, f, SPLICE_GUEST) || hear(s, f, SPLICE_HOST))
+		splice_tcp_end(s, f, SK_END_RESET);
 	else if (to_host || to_guest)
 		splice_flow_ready(s, f);
 }

@@ -11,11 +11,12 @@ struct stream {				/* test data from one socket to another */
 	size_t step;			/* bytes that the reader takes at a time */
 	uint64_t sent, got, len;
 	bool shut, end;
+	size_t piece;			/* bytes that the writer sends at a time, 0: CHUNK */
 };
 
 static void stream_send(struct rig *r, struct stream *t)
 {
-	size_t len = BYTES_MIN(t->len - t->sent, (uint64_t)CHUNK);
+	size_t len = BYTES_MIN(t->len - t->sent, (uint64_t)(t->piece ? t->piece : CHUNK));
 	ssize_t n = len ? send(t->from, r->pattern + t->sent % PERIOD, len, MSG_NOSIGNAL) : 0;
 
 	if (n < 0)
@@ -80,7 +81,7 @@ static void bulk(int af)
 {
 	struct rig *r = rig_open(af, SK_TCP);
 	int c = client(r, SOCK_STREAM), s = served(r);
-	struct stream up = { c, s, 16 << 10, 0, 0, BULK, false, false }, down = { s, c, CHUNK, 0, 0, BULK, false, false };
+	struct stream up = { c, s, 16 << 10, 0, 0, BULK, false, false, 0 }, down = { s, c, CHUNK, 0, 0, BULK, false, false, 0 };
 	uint64_t before;
 
 	do {
@@ -103,6 +104,36 @@ static void bulk(int af)
 	rig_close(r);
 }
 
+/* While the reader sleeps and the way to it is full, what the writer sends wakes nobody; then all of it comes */
+static void reader_sleeps(int af)
+{
+	struct rig *r = rig_open(af, SK_TCP);
+	int c = client(r, SOCK_STREAM), s = served(r);
+	struct stream t = { c, s, CHUNK, 0, 0, BULK, false, false, 16 << 10 }, none = { s, c, CHUNK, 0, 0, 0, false, false, 0 };
+	uint64_t before, moved;
+	int events = 0;
+
+	do {
+		before = t.sent;
+		moved = r->s.stats.bytes[r->front];
+		stream_send(r, &t);
+		for (int n, calm = 0; calm < 3; calm = n ? 0 : calm + 1) {
+			n = turn(r);
+			events += n;
+		}
+		if (r->s.stats.bytes[r->front] > moved)
+			events = 0;
+	} while (t.sent > before);
+	assert_in_range(events, 0, 1);
+	r->busy = true;
+	UNTIL(r, streams_done(r, &t, &none));
+	assert_int_equal(t.got, BULK);
+	no_flows(r);
+	close(c);
+	close(s);
+	rig_close(r);
+}
+
 /* D18: one side ends first and still gets all that the other one has to say. D11: waiting for that costs nothing. */
 static void half_close(int af)
 {
@@ -111,7 +142,7 @@ static void half_close(int af)
 	for (int first = 0; first < 2; first++) {
 		int c = client(r, SOCK_STREAM), s = served(r);
 		int x = first ? s : c, y = first ? c : s;
-		struct stream t = { y, x, CHUNK, 0, 0, 1 << 20, false, false };
+		struct stream t = { y, x, CHUNK, 0, 0, 1 << 20, false, false, 0 };
 
 		put(r, x, "hello", 5);
 		assert_return_code(shutdown(x, SHUT_WR), errno);
@@ -152,7 +183,7 @@ static void peer_reset(int af)
 	for (int who = 0; who < 2; who++) {
 		int c = client(r, SOCK_STREAM), s = served(r);
 		int x = who ? s : c, y = who ? c : s;
-		struct stream t = { x, y, CHUNK, 0, 0, BULK, false, false };
+		struct stream t = { x, y, CHUNK, 0, 0, BULK, false, false, 0 };
 
 		UNTIL(r, (stream_send(r, &t), stream_recv(r, &t), t.got > 4 << 20));
 		reset(x);
@@ -465,7 +496,7 @@ static void long_run(int af)
 	rig_close(r);
 }
 
-#define BOTH_LIST(X) X(pingpong) X(bulk) X(half_close) X(refused) X(peer_reset) X(reset_behind_answer) X(urgent) X(many) \
+#define BOTH_LIST(X) X(pingpong) X(bulk) X(reader_sleeps) X(half_close) X(refused) X(peer_reset) X(reset_behind_answer) X(urgent) X(many) \
 	X(other_family) X(long_run)
 #define IN_BOTH_LIST(X) X(exhausted) X(stock_empty) X(inside_gone) X(gives_up_waiting)
 BOTH_LIST(BOTH)
