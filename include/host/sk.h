@@ -11,12 +11,27 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "port/ev.h"
 #include "port/sk.h"
 
 enum sk_family { SK_V4, SK_V6, SK_FAMILIES };
 
+#define SK_EPHEMERAL_PLACES	256u
+
+struct sk_ports {
+	uint16_t first, last;
+};
+
+struct sk_ephemeral {
+	struct sk_ports ports;		/* net.ipv4.ip_local_port_range; the same: the kernel chooses */
+	struct hash_key key;
+	uint32_t used[SK_EPHEMERAL_PLACES];	/* connections so far, by destination */
+};
+
 struct sk_host_settings {
+	struct sk_ports ephemeral;	/* net.ipv4.ip_local_port_range; all zero: leave the choice to the kernel */
+	struct hash_key key;		/* secret */
 	bool no_peek_off;		/* leave SO_PEEK_OFF alone, to measure and test without it */
 	const char *outbound_if[SK_FAMILIES];	/* SO_BINDTODEVICE for what is not loopback; NULL: none */
 	bool multicast;			/* groups are joined: share ports with programs of the host, published ones hear groups */
@@ -36,6 +51,7 @@ struct sk_host {
 	bool v6;			/* the kernel has IPv6 at all */
 	struct sk_slot *slot;		/* by descriptor, mapped, touched on use */
 	uint32_t slot_cnt;
+	struct sk_ephemeral ephemeral;
 	struct sk_port *port;		/* of one network namespace, by number; mapped, touched on use */
 	uint8_t *skip_buf;		/* what a peek without SO_PEEK_OFF reads over again */
 	int guest_fd;			/* sock_diag(7) in the guest's namespace, valid if guest_ifindex is not 0 */

@@ -58,15 +58,23 @@ static void log_init(struct app *a)
 		app_log(&a->log, APP_WARN, "%s", a->conf.warn[i]);
 }
 
+/* The host's ephemeral ports, if they can be read */
+static bool ephemeral_ports(uint16_t *ret_first, uint16_t *ret_last)
+{
+	unsigned first, last;
+
+	if (app_proc_numbers("/proc/sys/net/ipv4/ip_local_port_range", &first, &last) != 2 || first > last || last > 65535)
+		return false;
+	*ret_first = (uint16_t)first;
+	*ret_last = (uint16_t)last;
+	return true;
+}
+
 static int rules_init(struct app *a, int argc, char *const argv[], struct err *e)
 {
 	struct conf_ports ports = { 49152, 65535 };	/* RFC 6335 6 */
-	unsigned first, last;
 
-	if (app_proc_numbers("/proc/sys/net/ipv4/ip_local_port_range", &first, &last) == 2 && first <= last && last <= 65535) {
-		ports.ephemeral_first = (uint16_t)first;
-		ports.ephemeral_last = (uint16_t)last;
-	} else {
+	if (!ephemeral_ports(&ports.ephemeral_first, &ports.ephemeral_last)) {
 		app_log(&a->log, APP_WARN, "Can't read net.ipv4.ip_local_port_range: taking %u to %u for the host's own ports",
 			ports.ephemeral_first, ports.ephemeral_last);
 	}
@@ -123,7 +131,7 @@ static void kernel_tcp(struct tcp_settings *ret)
 static int rooms_init(struct app *a, struct err *e)
 {
 	struct splice_settings splice = { .sk = &a->sk, .inside = &a->sk_inside };
-	const struct sk_host_settings set = {
+	struct sk_host_settings set = {
 		.no_peek_off = a->conf.no_peek_off, .freebind = a->conf.freebind, .multicast = a->conf.multicast,
 		.outbound_if = { a->conf.f[FWD_V4].outbound_if, a->conf.f[FWD_V6].outbound_if },
 	};
@@ -133,6 +141,11 @@ static int rooms_init(struct app *a, struct err *e)
 	void *mem;
 	int r;
 
+	if (getrandom(&a->env.key, sizeof(a->env.key), 0) != sizeof(a->env.key) ||
+	    getrandom(&set.key, sizeof(set.key), 0) != sizeof(set.key) ||
+	    getrandom(&hkey, sizeof(hkey), 0) != sizeof(hkey) || getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		return err_set(e, -errno, "The kernel gives no random numbers: %s", strerror(errno));
+	ephemeral_ports(&set.ephemeral.first, &set.ephemeral.last);
 	r = ev_epoll_open(&a->ev, e);
 	if (!r)
 		r = sk_host_open(&a->sk, a->ev, &set, e);
@@ -146,9 +159,6 @@ static int rooms_init(struct app *a, struct err *e)
 	a->groups = map_zeroed(sizeof(*a->groups));
 	if (!mem || !a->scratch || !a->reasm || !a->groups || !a->tcp_pool.mem)
 		return err_set(e, -ENOMEM, "Out of memory for the flow table");
-	if (getrandom(&a->env.key, sizeof(a->env.key), 0) != sizeof(a->env.key) ||
-	    getrandom(&hkey, sizeof(hkey), 0) != sizeof(hkey) || getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
-		return err_set(e, -errno, "The kernel gives no random numbers: %s", strerror(errno));
 	rng_seed(&a->rng, seed);
 	flow_tab_init(&a->flows, mem, FLOW_MAX, &hkey);
 	a->udp = (struct udp_settings){

@@ -61,19 +61,20 @@ static int sk_connect(struct sk *s, struct ev_ref ref, const struct sk_addr *to,
 
 		sk_set_int(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
 		len = sk_to_sockaddr(&src, af, &sa);
-		if (bind(fd, &sa.sa, len))
+		if (bind(fd, &sa.sa, len)) {
+			err = -errno;
 			goto fail;
+		}
 	}
 	len = sk_to_sockaddr(to, af, &sa);
-	if (connect(fd, &sa.sa, len) && errno != EINPROGRESS)
+	err = sk_ephemeral_connect(&h->ephemeral, fd, to, &sa, len);
+	if (err)
 		goto fail;
 	h->slot[fd].ref = ref;
 	err = h->ev->ops->set(h->ev, fd, ref, SK_TCP_MASK | EV_FIRST);
 	if (!err)
 		return fd;
-	errno = -err;
 fail:
-	err = -errno;
 	close(fd);
 	return err;
 }
@@ -347,7 +348,10 @@ int sk_host_open(struct sk_host *s, struct ev *ev, const struct sk_host_settings
 	struct rlimit rl;
 	int fd;
 
-	*s = (struct sk_host){ .sk.ops = &sk_host_ops, .ev = ev, .set = *set };
+	*s = (struct sk_host){
+		.sk.ops = &sk_host_ops, .ev = ev, .set = *set,
+		.ephemeral = { .ports = set->ephemeral, .key = set->key },
+	};
 	if (getrlimit(RLIMIT_NOFILE, &rl))
 		return err_set(e, -errno, "Can't read the limit of open files: %s", strerror(errno));
 	rl.rlim_cur = rl.rlim_max;

@@ -63,6 +63,10 @@ static inline struct sk_host *sk_host_of(struct sk *s)
 /* Options of every TCP socket; what a listener accepts inherits them */
 void sk_tcp_options(int fd);
 
+/* --- sk_ephemeral.c --- */
+/* Begin to connect from a port of our choice; the socket has none yet. 0 or negative errno. */
+int sk_ephemeral_connect(struct sk_ephemeral *e, int fd, const struct sk_addr *to, const union sk_sockaddr *sa, socklen_t len);
+
 /* --- sk_addr.c --- */
 /* Into a socket address of family AF (AF_INET6 takes both, IPv4 v4-mapped); returns its length */
 socklen_t sk_to_sockaddr(const struct sk_addr *a, int af, union sk_sockaddr *ret);
