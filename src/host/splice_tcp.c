@@ -74,7 +74,7 @@ static int back_connect(struct splice *s, struct splice_flow *f, const struct in
 	int r;
 
 	do {
-		r = sk->ops->connect(sk, splice_flow_ref(s, f, back), &f->to, from, 0, 0);
+		r = sk->ops->connect(sk, splice_flow_ref(s, f, back), &f->to, from, (struct sk_syn){ 0 });
 		from = &any_source;
 	} while (r < 0 && r != -EAGAIN && r != -EPIPE && !out_of_descriptors(r) && splice_flow_elsewhere(f));
 	if (r < 0)
