@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Trace of the pure rooms: a ring of small records in the caller's memory,
- * one test when off. app turns new records into log lines; tests dump them.
+ * Trace of the pure rooms, and of spliced flows: a ring of small
+ * records in the caller's memory, one test when off. app turns new records into log lines; tests dump them.
  */
 #ifndef BASE_TRACE_H
 #define BASE_TRACE_H
@@ -16,7 +16,7 @@
 struct trace_rec {
 	ns_t at;
 	const char *what;		/* static text of the event */
-	uint32_t flow;			/* index of the flow, UINT32_MAX: none */
+	uint32_t flow;			/* number of the flow, UINT32_MAX: none */
 	bool opens;			/* the flow begins here */
 	uint32_t a, b;			/* meaning by event */
 };

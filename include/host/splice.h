@@ -16,11 +16,13 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/ns.h"
+#include "base/trace.h"
 #include "base/twheel.h"
 #include "host/sk.h"
 
 #define SPLICE_FLOW_MAX		65536u
 #define SPLICE_LISTENER_MAX	327680u		/* LIM-1 */
+#define SPLICE_TRACED		(1u << 31)	/* our flows have their index plus this in the trace, which tells no more than that they begin */
 #define SPLICE_POOL		32		/* empty pipes kept (LIM-8) */
 
 #define SPLICE_REFUSE_LIST(X) \
@@ -57,6 +59,7 @@ struct splice_settings {
 	bool one_family;		/* never try the other family's loopback */
 	struct hash_key key;		/* secret */
 	ns_t timeout_oneway, timeout_stream;	/* of UDP flows (UDP-2) */
+	struct trace *tr;		/* NULL: none */
 };
 
 struct splice_pipe {
@@ -139,6 +142,13 @@ void splice_resume(struct splice *s);
 /* Whether data may still be on its way from the guest to the host */
 bool splice_draining(const struct splice *s);
 
+struct splice_ends {
+	enum sk_proto proto;
+	struct sk_addr end[SPLICE_SIDES];	/* the client's at the one, where it leads at the other */
+};
+
+/* Those of the flow with that index, for the log: costs a call. False if it has ended. */
+bool splice_ends(const struct splice *s, uint32_t idx, struct splice_ends *ret);
 /* "NAME: text" of a refusal */
 const char *splice_refuse_text(enum splice_refuse r);
 

@@ -40,6 +40,12 @@ enum sk_opt {				/* of a TCP socket; values as set() takes them */
 
 #define SK_TTL_PROBE	32		/* below every system's default: the sender wants to know how far it gets */
 
+struct sk_syn {				/* what a connection's packets have of the guest's, from the SYN on; 0: as the kernel does */
+	uint8_t tos;			/* as for SK_OPT_CLASS */
+	uint8_t ttl;			/* below SK_TTL_PROBE: the errors of routers are kept for recv_err(), until SK_OPT_ERRORS is set to 0 */
+	uint16_t mss;			/* most payload of a segment either way: announced, and kept to. Less than the kernel can: its least. */
+};
+
 enum sk_mark {				/* where the mark of urgent data is in the receive queue */
 	SK_MARK_NONE,
 	SK_MARK_AHEAD,
@@ -93,11 +99,8 @@ struct sk_ops {
 	const char *name;
 
 	/* --- TCP --- */
-	/* New socket, connect started: handle. Events carry REF. FROM: source address, unset: kernel's choice. TOS: as for
-	 * SK_OPT_CLASS, from the SYN on. TTL: of all that it sends, 0: the kernel's default; below SK_TTL_PROBE the errors of
-	 * routers are kept for recv_err(), until SK_OPT_ERRORS is set to 0.
-	 */
-	int (*connect)(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from, uint8_t tos, uint8_t ttl);
+	/* New socket, connect started: handle. Events carry REF. FROM: source address, unset: kernel's choice. */
+	int (*connect)(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from, struct sk_syn syn);
 	/* How connect() ended: 0, -EINPROGRESS, or its errno; also the pending error of an open socket */
 	int (*result)(struct sk *s, int h);
 	/* Next waiting connection of a listener: handle, peer and, unless RET_LOCAL is NULL, local address; -EAGAIN: none. Events start

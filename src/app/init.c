@@ -175,6 +175,7 @@ static int rooms_init(struct app *a, struct err *e)
 		a->conf.f[FWD_V6].on = false;
 	splice.one_family = !a->conf.f[FWD_V4].on || !a->conf.f[FWD_V6].on;
 	splice.key = a->env.key;
+	splice.tr = &a->trace;
 	splice.timeout_oneway = a->udp.timeout_oneway;
 	splice.timeout_stream = a->udp.timeout_stream;
 	return splice_open(&a->splice, &splice, app_clock(), e);

@@ -63,6 +63,21 @@ static void flow_say(const struct app *a, uint32_t idx)
 		inaddr_str(&k->guest, guest), k->guest_port, inaddr_str(&k->far, far), k->far_port);
 }
 
+/* Of these each side's own address: the client's, and where it leads */
+static void spliced_say(const struct app *a, uint32_t idx)
+{
+	char guest[INADDR_STR_MAX], far[INADDR_STR_MAX];
+	struct splice_ends ends;
+
+	if (!splice_ends(&a->splice, idx, &ends))
+		app_log(&a->log, APP_DEBUG, "spliced flow %u: new, ended already", idx);
+	else
+		app_log(&a->log, APP_DEBUG, "spliced flow %u: new, %s, guest %s port %u, far side %s port %u", idx,
+			ends.proto == SK_TCP ? "TCP" : "UDP",
+			inaddr_str(&ends.end[SPLICE_GUEST].a, guest), ends.end[SPLICE_GUEST].port,
+			inaddr_str(&ends.end[SPLICE_HOST].a, far), ends.end[SPLICE_HOST].port);
+}
+
 void app_log_trace(struct app *a)
 {
 	const bool all = a->conf.level >= CONF_LEVEL_TRACE;
@@ -75,6 +90,10 @@ void app_log_trace(struct app *a)
 	for (; t->read != t->head; t->read++) {
 		const struct trace_rec *r = &t->rec[t->read % TRACE_LEN];
 
+		if (r->flow - SPLICE_TRACED < SPLICE_FLOW_MAX) {
+			spliced_say(a, r->flow - SPLICE_TRACED);
+			continue;
+		}
 		if (r->opens)
 			flow_say(a, r->flow);
 		if (all)

@@ -40,7 +40,7 @@ void sk_tcp_options(int fd)
 }
 
 static int sk_connect(struct sk *s, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from,
-		      uint8_t tos, uint8_t ttl)
+		      struct sk_syn syn)
 {
 	struct sk_host *h = sk_host_of(s);
 	int fd = sk_new(h, &to->a, SOCK_STREAM, IPPROTO_TCP), err;
@@ -52,10 +52,12 @@ static int sk_connect(struct sk *s, struct ev_ref ref, const struct sk_addr *to,
 		return fd;
 	if (!h->ns)
 		sk_tcp_options(fd);
-	if (tos)
-		sk_tcp_class(fd, af == AF_INET6, tos);
-	if (ttl && ttl != SK_TTL_USUAL)
-		sk_tcp_ttl(fd, af == AF_INET6, ttl);
+	if (syn.tos)
+		sk_tcp_class(fd, af == AF_INET6, syn.tos);
+	if (syn.ttl && syn.ttl != SK_TTL_USUAL)
+		sk_tcp_ttl(fd, af == AF_INET6, syn.ttl);
+	if (syn.mss)
+		sk_tcp_mss(fd, syn.mss);
 	if (!inaddr_is_unset(from)) {
 		struct sk_addr src = { .a = *from, .scope = to->scope };
 

@@ -104,6 +104,8 @@ int sk_tcp_class(int fd, bool v6, int tos);
 /* TTL of what the socket sends, and the error queue if it is a probe's */
 void sk_tcp_ttl(int fd, bool v6, int ttl);
 int sk_tcp_errors(int fd, bool v6, int on);
+/* Before it connects: announce MSS at most, and send no larger segments */
+void sk_tcp_mss(int fd, uint16_t mss);
 /* Entry of the ops table; IP_RECVTOS was set on the listener */
 uint8_t sk_tcp_peer_class(struct sk *s, int h, bool v4);
 /* Keep-alive probes on, the first after IDLE_S seconds of silence, 0: the kernel's default. 0 or negative errno. */

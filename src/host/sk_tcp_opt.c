@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Options that make a TCP socket of the host behave as the guest's: traffic
- * class, TTL and keep-alive. Failures change nothing for the connection's bytes.
+ * class, TTL, MSS and keep-alive. Failures change nothing for the connection's bytes.
  *
  * Linux keeps the class of one packet of an accepted connection, the last of its
  * handshake, and gives it by a getsockopt() that only looks at stored options.
@@ -19,6 +19,8 @@
 #ifndef IP_PKTOPTIONS
 #define IP_PKTOPTIONS	9
 #endif
+#define SK_MSS_MIN		88	/* what TCP_MAXSEG takes: TCP_MIN_MSS ... */
+#define SK_MSS_MAX		32767	/* ... to MAX_TCP_WINDOW; EINVAL beyond */
 #define SK_KEEP_INTERVAL	75	/* net.ipv4.tcp_keepalive_intvl */
 
 int sk_tcp_class(int fd, bool v6, int tos)
@@ -38,6 +40,11 @@ void sk_tcp_ttl(int fd, bool v6, int ttl)
 	sk_set_int(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_UNICAST_HOPS : IP_TTL, ttl);
 	if (ttl < SK_TTL_PROBE)
 		sk_tcp_errors(fd, v6, 1);
+}
+
+void sk_tcp_mss(int fd, uint16_t mss)
+{
+	sk_set_int(fd, IPPROTO_TCP, TCP_MAXSEG, BYTES_MIN(BYTES_MAX(mss, SK_MSS_MIN), SK_MSS_MAX));
 }
 
 /* The class among the stored options of the last packet */

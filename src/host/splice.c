@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "sk_priv.h"
 #include "splice_priv.h"
 
 #define REF_LISTENER	(1u << 31)
@@ -134,6 +135,29 @@ struct splice_flow *splice_flow_new(struct splice *s, enum splice_kind kind)
 	*f = (struct splice_flow){ .gen = f->gen, .kind = kind, .h = { SPLICE_NONE, SPLICE_NONE } };
 	s->cnt[kind == SPLICE_KIND_TCP ? SK_TCP : SK_UDP]++;
 	return f;
+}
+
+void splice_flow_begun(struct splice *s, const struct splice_flow *f)
+{
+	s->stats.flows[f->kind == SPLICE_KIND_TCP ? SK_TCP : SK_UDP]++;
+	trace_open(s->set.tr, s->now, "spliced flow", (uint32_t)(f - s->flow) + SPLICE_TRACED, f->kind, f->front);
+}
+
+bool splice_ends(const struct splice *s, uint32_t idx, struct splice_ends *ret)
+{
+	const struct splice_flow *f = &s->flow[idx];
+	union sk_sockaddr sa;
+	socklen_t len = sizeof(sa);
+
+	*ret = (struct splice_ends){ .proto = f->kind == SPLICE_KIND_TCP ? SK_TCP : SK_UDP };
+	ret->end[splice_back(f)] = f->to;
+	if (f->kind == SPLICE_KIND_UDP)
+		ret->end[f->front] = f->udp.client;
+	else if (f->kind == SPLICE_KIND_TCP && !getpeername(f->h[f->front], &sa.sa, &len))
+		sk_from_sockaddr(&sa, &ret->end[f->front]);
+	else
+		return false;
+	return true;
 }
 
 static void free_push(struct splice *s, struct splice_flow *f)

@@ -97,6 +97,8 @@ static inline void splice_refuse(struct splice *s, enum splice_refuse why)
 
 /* --- splice.c --- */
 struct splice_flow *splice_flow_new(struct splice *s, enum splice_kind kind);
+/* It has both its addresses: count and trace it */
+void splice_flow_begun(struct splice *s, const struct splice_flow *f);
 /* Sockets are closed and the timer is off by now */
 void splice_flow_free(struct splice *s, struct splice_flow *f);
 struct ev_ref splice_flow_ref(const struct splice *s, const struct splice_flow *f, enum splice_side side);

@@ -74,7 +74,7 @@ static int back_connect(struct splice *s, struct splice_flow *f, const struct in
 	int r;
 
 	do {
-		r = sk->ops->connect(sk, splice_flow_ref(s, f, back), &f->to, from, 0, 0);
+		r = sk->ops->connect(sk, splice_flow_ref(s, f, back), &f->to, from, (struct sk_syn){ 0 });
 		from = &any_source;
 	} while (r < 0 && r != -EAGAIN && r != -EPIPE && !out_of_descriptors(r) && splice_flow_elsewhere(f));
 	if (r < 0)
@@ -172,7 +172,7 @@ static int begin(struct splice *s, const struct splice_listener *l, int h, const
 	if (!r) {
 		f->dir[SPLICE_GUEST].out = f->dir[SPLICE_HOST].out = true;
 		r = sk->ops->watch(sk, h, splice_flow_ref(s, f, SPLICE_GUEST));
-		s->stats.flows[SK_TCP]++;
+		splice_flow_begun(s, f);
 	}
 	if (r) {
 		splice_refuse(s, SPLICE_REFUSE_CONNECT);
@@ -231,7 +231,7 @@ void splice_accepted(struct splice *s, int h, const struct splice_way *w)
 	f->alt = w->alt;
 	f->h[SPLICE_HOST] = h;
 	f->dir[SPLICE_GUEST].out = f->dir[SPLICE_HOST].out = true;
-	s->stats.flows[SK_TCP]++;
+	splice_flow_begun(s, f);
 	/* its end shows while we wait for a socket inside */
 	r = sk->ops->watch(sk, h, splice_flow_ref(s, f, SPLICE_HOST));
 	if (!r)

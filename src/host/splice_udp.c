@@ -187,7 +187,7 @@ static struct splice_flow *flow_begin(struct splice *s, int listener, enum splic
 	bucket = bucket_of(s, listener, &u->client, &u->local.a);
 	u->chain = *bucket;
 	*bucket = (uint32_t)(f - s->flow) + 1;
-	s->stats.flows[SK_UDP]++;
+	splice_flow_begun(s, f);
 	return f;
 }
 

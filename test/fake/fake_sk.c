@@ -49,7 +49,7 @@ static int fake_sk_new(struct fake_sk *k)
 }
 
 static int fake_sk_connect(struct sk *sk, struct ev_ref ref, const struct sk_addr *to, const struct inaddr *from,
-			   uint8_t tos, uint8_t ttl)
+			   struct sk_syn syn)
 {
 	struct fake_sk *k = (struct fake_sk *)sk;
 	int open = 0, h;
@@ -65,9 +65,10 @@ static int fake_sk_connect(struct sk *sk, struct ev_ref ref, const struct sk_add
 	k->s[h].ref = ref;
 	k->s[h].to = *to;
 	k->s[h].from = *from;
-	k->s[h].tos = tos;
-	k->s[h].ttl = ttl;
-	k->s[h].errors = ttl && ttl < SK_TTL_PROBE;
+	k->s[h].tos = syn.tos;
+	k->s[h].ttl = syn.ttl;
+	k->s[h].mss = syn.mss;
+	k->s[h].errors = syn.ttl && syn.ttl < SK_TTL_PROBE;
 	k->s[h].watched = true;
 	return h;
 }

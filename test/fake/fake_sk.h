@@ -27,6 +27,7 @@ struct fake_sk_sock {
 	struct inaddr from;
 	uint8_t tos, peer_tos;		/* traffic class of what it sends; what peer_class() tells */
 	uint8_t ttl;
+	uint16_t mss;			/* as connect() got it */
 	bool errors;			/* a router's errors are kept */
 	struct sk_err router;		/* what recv_err() then tells, once; code 0: nothing */
 	int keep_alive;			/* seconds as set; -1: off */

@@ -366,15 +366,20 @@ def test_urgent(lab, fam, way):
 
 @FAM
 def test_debug_names_flows(lab, fam):
-    """FLOW-7: with -d each new flow is a line with the addresses that the container sees; without it there is none."""
-    p, q = L.port(), L.port()
+    """FLOW-7: with -d each new flow is a line with the addresses that the container sees, or each side's own if it is spliced;
+    without it there is none."""
+    p, q, s, lo = L.port(), L.port(), L.port(), L.LO[fam]
     for opts in (["-d"], []):
-        with lab.start("-t", str(p), *opts, mode="pid", fg=True) as i:
+        with lab.start("-t", str(p), "-T", f"{s}:{q}", "-U", f"{s}:{q}", *opts, mode="pid", fg=True) as i:
             with i.ct.listen(L.ANY[fam], p), lab.peer.listen(L.PEER[fam], q), lab.peer.connect(L.HST[fam], p, src=L.PEER[fam]) as a, \
-                    i.ct.connect(L.PEER[fam], q) as b, i.ct.udp(to=(L.PEER[fam], q)) as c:
+                    i.ct.connect(L.PEER[fam], q) as b, i.ct.udp(to=(L.PEER[fam], q)) as c, lab.hst.listen(lo, q), \
+                    i.ct.connect(lo, s) as d, i.ct.udp(to=(lo, s)) as e, lab.hst.connect(lo, p) as f:
                 c.send(b"x")
+                e.send(b"x")
                 want = [f"{proto}, guest {near[0]} port {near[1]}, far side {L.PEER[fam]} port {far}" for proto, near, far in
                         (("TCP", (L.HST[fam], p), a.getsockname()[1]), ("TCP", b.getsockname(), q), ("UDP", c.getsockname(), q))]
+                want += [f"{proto}, guest {near[0]} port {near[1]}, far side {lo} port {far}" for proto, near, far in
+                         (("TCP", d.getsockname(), q), ("UDP", e.getsockname(), q), ("TCP", (L.HST[fam], p), f.getsockname()[1]))]
                 if opts:
                     until(lambda: f"{want} in {i.stderr()}", lambda: all(w in i.stderr() for w in want))
             assert "flow" not in i.stderr() or opts

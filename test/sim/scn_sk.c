@@ -273,6 +273,8 @@ static void sk_count(struct scn *s)
 		got = k->sets;
 	else if (!strcmp(what, "class"))
 		got = k->tos;
+	else if (!strcmp(what, "mss"))
+		got = k->mss;
 	else if (!strcmp(what, "keepalive"))
 		got = (uint32_t)(k->keep_alive + 1);
 	else

@@ -42,6 +42,7 @@ struct rig {
 	pid_t pid;			/* who makes sockets */
 	bool news;
 	struct splice s;
+	struct trace trace;		/* off */
 	enum splice_side front, back_side;
 	int listener;			/* the caller's, of flows into the namespace */
 	struct splice_way way;
@@ -246,6 +247,7 @@ static inline struct rig *rig_open(int mode, enum sk_proto proto)
 		inside_open(r);
 	set.sk = &r->sk;
 	set.inside = &r->inside;
+	set.tr = &r->trace;
 	assert_int_equal(splice_open(&r->s, &set, r->now, &e), 0);
 	r->way.to.a = inaddr_loopback(r->af == AF_INET);
 	r->way.alt.a = inaddr_loopback(r->af != AF_INET);
@@ -335,6 +337,25 @@ static inline void no_flows(struct rig *r)
 	UNTIL(r, !r->s.cnt[SK_TCP]);
 	assert_int_equal(splice_next(&r->s), NS_NEVER);
 	assert_false(splice_draining(&r->s));
+}
+
+/* FLOW-7: the latest flow was traced, the first one to be. CLIENT_PORT: of its client. */
+static inline void traced_once(struct rig *r, uint16_t client_port, bool open)
+{
+	const struct trace_rec *t = &r->trace.rec[0];
+	const struct inaddr lo = inaddr_loopback(r->af == AF_INET);
+	struct splice_ends e;
+
+	assert_int_equal(r->trace.head, 1);
+	assert_true(t->opens && t->flow >= SPLICE_TRACED);
+	assert_int_equal(splice_ends(&r->s, t->flow - SPLICE_TRACED, &e), open);
+	if (!open)
+		return;
+	assert_int_equal(e.proto, r->proto);
+	for (int i = 0; i < SPLICE_SIDES; i++)
+		assert_true(inaddr_eq(&e.end[i].a, &lo));
+	assert_int_equal(e.end[r->front].port, client_port);
+	assert_int_equal(e.end[r->back_side].port, r->way.to.port);
 }
 
 /* Nothing is reported while nothing happens */

@@ -496,8 +496,35 @@ static void long_run(int af)
 	rig_close(r);
 }
 
+/* FLOW-7: only with the trace on */
+static void traced(int af)
+{
+	struct rig *r = rig_open(af, SK_TCP);
+	int c = client(r, SOCK_STREAM), s = served(r);
+	uint16_t port;
+
+	assert_int_equal(r->trace.head, 0);
+	close(c);
+	expect_end(r, s);
+	close(s);
+	no_flows(r);
+	r->trace.on = true;
+	c = client(r, SOCK_STREAM);
+	s = served(r);
+	port = port_of(c);
+	put(r, s, "x", 1);
+	expect(r, c, "x", 1);
+	traced_once(r, port, true);
+	close(c);
+	expect_end(r, s);
+	close(s);
+	no_flows(r);
+	traced_once(r, port, false);
+	rig_close(r);
+}
+
 #define BOTH_LIST(X) X(pingpong) X(bulk) X(reader_sleeps) X(half_close) X(refused) X(peer_reset) X(reset_behind_answer) X(urgent) X(many) \
-	X(other_family) X(long_run)
+	X(other_family) X(long_run) X(traced)
 #define IN_BOTH_LIST(X) X(exhausted) X(stock_empty) X(inside_gone) X(gives_up_waiting)
 BOTH_LIST(BOTH)
 IN_BOTH_LIST(IN_BOTH)

@@ -28,6 +28,25 @@ static void udp_sizes(int af)
 	rig_close(r);
 }
 
+/* FLOW-7: a flow once, whatever its datagrams */
+static void udp_traced(int af)
+{
+	struct rig *r = rig_open(af, SK_UDP);
+	int c = client(r, SOCK_DGRAM);
+
+	r->trace.on = true;
+	for (int i = 0; i < 2; i++) {
+		put(r, c, "1", 1);
+		UNTIL(r, recv(r->server, r->buf, CHUNK, 0) == 1);
+		traced_once(r, port_of(c), true);
+	}
+	r->now += 31 * NS_S;
+	turn(r);
+	traced_once(r, port_of(c), false);
+	close(c);
+	rig_close(r);
+}
+
 static void udp_timeouts(int af)
 {
 	struct rig *r = rig_open(af, SK_UDP);
@@ -272,7 +291,8 @@ static void udp_evict(int mode)
 	rig_close(r);
 }
 
-#define BOTH_LIST(X) X(udp_sizes) X(udp_timeouts) X(udp_errors) X(udp_many) X(udp_other_family) X(udp_class) X(udp_evict)
+#define BOTH_LIST(X) X(udp_sizes) X(udp_timeouts) X(udp_errors) X(udp_many) X(udp_other_family) X(udp_class) X(udp_evict) \
+	X(udp_traced)
 BOTH_LIST(BOTH)
 IN_BOTH(listener_gone)
 

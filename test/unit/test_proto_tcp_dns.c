@@ -10,7 +10,8 @@ static struct tcp_seg start(struct rig *r, unsigned cnt, uint16_t port)
 {
 	r->key.far = dns_list(&r->fwd, inaddr_is_v4(&r->key.guest), cnt);
 	r->key.far_port = port;
-	return (struct tcp_seg){ .h = { .sport = r->key.guest_port, .dport = port, .seq = RIG_ISN, .wnd = 65535, .flags = WIRE_TCP_SYN },
+	return (struct tcp_seg){ .h = { .sport = r->key.guest_port, .dport = port, .seq = RIG_ISN, .wnd = 65535, .flags = WIRE_TCP_SYN,
+					.has_mss = true, .mss = 1220 },
 				 .tos = 0x28, .next = FLOW_NONE };
 }
 
@@ -49,6 +50,7 @@ static void at(struct rig *r, int n, unsigned i)
 	assert_true(inaddr_eq(&r->sk.s[n].to.a, &a));
 	assert_int_equal(r->sk.s[n].to.port, r->key.far_port);
 	assert_int_equal(r->sk.s[n].tos, 0x28);
+	assert_int_equal(r->sk.s[n].mss, 1220);
 	assert_int_equal(flow_find(&r->flows, &r->key)->h, n);
 	for (int k = 0; k < n; k++)
 		assert_false(r->sk.s[k].open);

@@ -112,27 +112,38 @@ static void refuse(struct proto *p, const struct flow_key *key, const struct tcp
 		tcp_emit_stray_rst(p, key, s);
 }
 
-int tcp_connect(struct proto *p, struct flow *f, const struct sk_addr *to, uint8_t tos)
+int tcp_connect(struct proto *p, struct flow *f, const struct sk_addr *to)
 {
-	const uint8_t ttl = tcp_of(f)->ttl_guest;
+	const struct tcp *t = tcp_of(f);
+	const struct sk_syn syn = { .tos = t->tos_guest, .ttl = t->ttl_guest, .mss = t->mss_guest };
 	struct inaddr from = proto_host_from(p, to);
-	int h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), to, &from, tos, ttl);
+	int h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), to, &from, syn);
 
 	if ((h == -EMFILE || h == -ENFILE) && proto_evict(p))
-		h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), to, &from, tos, ttl);
+		h = p->env->sk->ops->connect(p->env->sk, flow_ref(p->flows, f), to, &from, syn);
 	return h;
 }
 
 /* Its socket, or negative errno */
-static int open_socket(struct proto *p, struct flow *f, uint8_t tos)
+static int open_socket(struct proto *p, struct flow *f)
 {
 	struct sk_addr to;
-	int h = tcp_dns_open(p, f, tos);
+	int h = tcp_dns_open(p, f);
 
 	if (h != -ENOENT)
 		return h;
 	to = proto_host_addr(p, &f->key.far, f->key.far_port);
-	return tcp_connect(p, f, &to, tos);
+	return tcp_connect(p, f, &to);
+}
+
+/* What the host socket shall have of the guest's SYN. An MSS that the path gives anyway would only cost a call; none at all is no
+ * wish.
+ */
+static void take_wishes(struct tcp *t, const struct tcp_seg *s)
+{
+	t->ttl_guest = s->ttl;
+	t->tos_guest = s->tos & TCP_DSCP_MASK;
+	t->mss_guest = s->h.has_mss && s->h.mss < TCP_MSS_USUAL ? (uint16_t)BYTES_MAX(s->h.mss, TCP_MSS_MIN) : 0;
 }
 
 static void open_from_guest(struct proto *p, const struct flow_key *key, const struct tcp_seg *s)
@@ -147,8 +158,8 @@ static void open_from_guest(struct proto *p, const struct flow_key *key, const s
 		tcp_emit_stray_rst(p, key, s);
 		return;
 	}
-	tcp_of(f)->ttl_guest = s->ttl;
-	h = open_socket(p, f, s->tos & TCP_DSCP_MASK);
+	take_wishes(tcp_of(f), s);
+	h = open_socket(p, f);
 	if (h < 0) {
 		proto_flow_free(p, f);
 		refuse(p, key, s, h);
@@ -157,7 +168,6 @@ static void open_from_guest(struct proto *p, const struct flow_key *key, const s
 	f->h = h;
 	tcp_init(p, f);
 	tcp_take_syn(p, f, &s->h);
-	tcp_of(f)->tos_guest = s->tos & TCP_DSCP_MASK;
 	tcp_phase_set(p, f, TCP_PHASE_CONNECTING);
 	tcp_dns_wait(p, f);
 }

@@ -12,14 +12,14 @@
 #define DNS_PATIENCE	NS_S		/* a SYN that was lost would be sent again then */
 #define DNS_DOUBT	(200 * NS_MS)	/* ... with a server that failed the last time */
 
-int tcp_dns_open(struct proto *p, struct flow *f, uint8_t tos)
+int tcp_dns_open(struct proto *p, struct flow *f)
 {
 	struct proto_dns *d = &tcp_of(f)->dns;
 	struct sk_addr to;
 	int h = -ENOENT;
 
 	while (h < 0 && h != -EMFILE && h != -ENFILE && proto_dns_next(p, &f->key, d, &to)) {
-		h = tcp_connect(p, f, &to, tos);
+		h = tcp_connect(p, f, &to);
 		if (h < 0 && h != -EMFILE && h != -ENFILE)
 			proto_dns_failed(p, &f->key, d);
 	}
@@ -46,7 +46,7 @@ bool tcp_dns_next(struct proto *p, struct flow *f)
 	if (!t->dns.on)
 		return false;
 	proto_dns_failed(p, &f->key, &t->dns);
-	h = tcp_dns_open(p, f, t->tos_guest);
+	h = tcp_dns_open(p, f);
 	if (h < 0)
 		return false;
 	trace_add(p->env->tr, p->env->now, "tcp next resolver", flow_idx(p->flows, f), t->dns.server, 0);

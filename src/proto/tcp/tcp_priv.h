@@ -17,6 +17,7 @@
 #define TCP_MSS_MIN	48u		/* least MSS we send with, as Linux's net.ipv4.tcp_min_snd_mss (TCP-16) */
 #define TCP_MSS_DFL4	536u		/* no option, IPv4 (RFC 9293 3.7.1) */
 #define TCP_MSS_DFL6	1220u		/* no option, IPv6 */
+#define TCP_MSS_USUAL	1440u		/* what IPv6 has on Ethernet: a lower MSS of the guest is the host socket's as well (TCP-17) */
 #define TCP_WS_OURS	8		/* shift that we offer: windows up to 16 MiB (TCP-19) */
 #define TCP_WS_MAX	14		/* RFC 7323 2.3 */
 #define TCP_WND_MAX	(1u << 20)	/* most that we advertise: the link is memory, more would only queue in the guest's device */
@@ -108,7 +109,8 @@ struct tcp {
 	uint8_t syn_flags;		/* of our SYN, for its identical retransmission */
 	uint16_t syn_wnd;
 	uint8_t tos_guest, tos_host;	/* DSCP as last passed on, and of our packets to the guest */
-	uint8_t ttl_guest;		/* of the guest's SYN */
+	uint8_t ttl_guest;		/* of the guest's SYN ... */
+	uint16_t mss_guest;		/* ... which has this MSS, 0: none, or one that is usual */
 	bool keep_alive;		/* probes of the host socket are on ... */
 	uint16_t keep_idle_s;		/* ... after this many seconds, 0: the kernel's default */
 	ns_t keep_at;			/* the guest's last probe */
@@ -184,8 +186,8 @@ void tcp_finish(struct proto *p, struct flow *f);
 void tcp_take_syn(struct proto *p, struct flow *f, const struct wire_tcp *h);
 /* Fields that both ways of opening share */
 void tcp_init(struct proto *p, struct flow *f);
-/* A host socket whose connect to TO has begun, or negative errno */
-int tcp_connect(struct proto *p, struct flow *f, const struct sk_addr *to, uint8_t tos);
+/* A host socket whose connect to TO has begun, or negative errno. What the guest's SYN says is in the flow by now. */
+int tcp_connect(struct proto *p, struct flow *f, const struct sk_addr *to);
 /* The end of handling anything: retransmit, push, acknowledge, close, timers. May free the flow. */
 void tcp_settle(struct proto *p, struct flow *f);
 
@@ -223,7 +225,7 @@ void tcp_connect_failed(struct proto *p, struct flow *f, int err);
 
 /* --- dns.c: the way to a resolver, before the connection is open --- */
 /* As tcp_connect(), to the first server that has a way; -ENOENT: the flow does not go to the forwarding address */
-int tcp_dns_open(struct proto *p, struct flow *f, uint8_t tos);
+int tcp_dns_open(struct proto *p, struct flow *f);
 /* A connect has begun: go on after a while, if there is another server */
 void tcp_dns_wait(struct proto *p, struct flow *f);
 /* The present server refused, or was silent for that while: to the next one. False: there is none. */
