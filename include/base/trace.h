@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Trace of the pure rooms, and of spliced flows: a ring of small
- * records in the caller's memory, one test when off. app turns new records into log lines; tests dump them.
+ * Trace of the pure rooms, and of spliced flows: a ring of small records in the
+ * caller's memory, one test when off. app turns new records into log lines; tests
+ * dump them.
  */
 #ifndef BASE_TRACE_H
 #define BASE_TRACE_H
