@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# make bench         figures of our program beside reference versions and the bare path, into $(O)/bench; test/bench/README.md explains
+# make bench         figures of our program beside reference versions and two yardsticks, into $(O)/bench; test/bench/README.md explains
 # make bench-stall   many transfers each way: does one of them stall?
 # make bench-fair    round trips beside bulk flows: does anything starve?
 # make bench-start   how long a start takes, beside the reference versions
@@ -23,19 +23,20 @@ BENCH_FLAGS ?=
 # Built from our tree only when it is what gets measured
 bench_needs := $(if $(findstring =./pasta,$(BENCH_OURS)),pasta)
 
-$(O)/bench/nb: test/bench/nb.c
+$(O)/bench/%: test/bench/%.c
 	@mkdir -p $(@D)
 	@echo "  CC    $@"
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE $(WARN) -O2 -g -pthread -o $@ $<
 
 # A profile's name is MTU-CONGESTION; each is one interleaved run. A profile that cannot run does not keep the others from running.
-bench: $(bench_needs) $(O)/bench/nb
+bench: $(bench_needs) $(O)/bench/nb $(O)/bench/floor
 	$(Q)peers=$$(test/bench/peers $(BENCH_PEERS) $(BENCH_SUITES)) || exit 1; rc=0; \
 	for p in $(BENCH_PROFILES); do \
 		mtu=$${p%-*}; mtu=$${mtu#mtu}; [ $$mtu != default ] || mtu=0; \
 		echo; echo "== $$p"; \
-		test/bench/sidebyside --nb $(O)/bench/nb --rounds $(BENCH_ROUNDS) --secs $(BENCH_SECS) --only '$(BENCH_ONLY)' --mtu $$mtu \
-			--cc $${p##*-} --out $(O)/bench/$$p $(BENCH_FLAGS) $$peers $(BENCH_OURS) veth || rc=$$?; \
+		test/bench/sidebyside --nb $(O)/bench/nb --floor $(O)/bench/floor --rounds $(BENCH_ROUNDS) --secs $(BENCH_SECS) \
+			--only '$(BENCH_ONLY)' --mtu $$mtu --cc $${p##*-} --out $(O)/bench/$$p $(BENCH_FLAGS) \
+			$$peers $(BENCH_OURS) veth floor || rc=$$?; \
 		[ $$rc -lt 128 ] || exit $$rc; \
 	done; exit $$rc
 

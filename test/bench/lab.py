@@ -93,8 +93,8 @@ def conditions(a, progs):
 class Ground:
     """The private mounts, the ordinary user, the load generator, and the list of processes. Use with `with`."""
 
-    def __init__(self, nb=""):
-        self.nb, self.stack = nb, contextlib.ExitStack()
+    def __init__(self, nb="", floor=""):
+        self.nb, self.floor, self.stack = nb, floor, contextlib.ExitStack()
 
     def __enter__(self):
         with contextlib.ExitStack() as s:
@@ -131,7 +131,7 @@ class Ground:
         stack.callback(self.watch, -1)
         self._user()
         self._tun(stack)
-        self._generator()
+        self.nb = self.tool("nb", self.nb)
         allowed = read(ALLOWED)
         stack.callback(self._put_back, allowed)
 
@@ -163,15 +163,17 @@ class Ground:
             os.chmod("/dev/net/tun", 0o666)
             stack.callback(os.chmod, "/dev/net/tun", mode)
 
-    def _generator(self):
-        """nb where every user of the laboratory can run it"""
-        copy = f"{self.work}/nb"
-        if self.nb:
-            shutil.copy(self.nb, copy)
+    def tool(self, name, built):
+        """A C program of ours where every user of the laboratory can run it: a copy of the file `built`, or built here from source"""
+        copy = f"{self.work}/{name}"
+        if os.path.exists(copy):
+            return copy
+        if built:
+            shutil.copy(built, copy)
         else:
-            sh(os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-pthread", os.path.join(HERE, "nb.c"), "-o", copy)
+            sh(os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-pthread", os.path.join(HERE, f"{name}.c"), "-o", copy)
         os.chmod(copy, 0o755)
-        self.nb = copy
+        return copy
 
     def _put_back(self, allowed):
         if self.changed and read(ALLOWED) == self.changed:
@@ -283,14 +285,15 @@ class Lab:
 
 
 class Program:
-    """What a NAME[=PATH[,OPTION...]] word on the command line says."""
+    """What a NAME[=PATH[,OPTION...]] word on the command line says; `bare` names those that are no program and have no path."""
 
-    def __init__(self, word):
+    def __init__(self, word, bare=("veth",)):
         self.name, _, rest = word.partition("=")
         path, *self.options = rest.split(",")
         self.bare = not rest
-        if self.bare and self.name != "veth":
-            raise Failure(f"{word}: expected NAME=PATH, or veth for the bare path")
+        self.relay = self.bare and self.name == "floor"
+        if self.bare and self.name not in bare:
+            raise Failure(f"{word}: expected NAME=PATH, or {' or '.join(bare)}")
         self.path = os.path.abspath(path) if path else ""
         self.missing = "" if self.bare or os.access(self.path, os.X_OK) else f"{path} is not there"
         self.version = ""
@@ -316,23 +319,51 @@ class Program:
 
 
 class Target:
-    """One program attached to its own namespace, or the bare host path. Use with `with`, in a Lab."""
+    """One program attached to its own namespace, or the bare host path, or the least relay. Use with `with`, in a Lab."""
 
     def __init__(self, lab, prog, mtu=0):
-        self.lab, self.prog, self.mtu, self.pid, self.procs = lab, prog, mtu, 0, []
+        self.lab, self.prog, self.mtu, self.pid, self.procs, self.silent = lab, prog, mtu, 0, [], []
 
     def __enter__(self):
         with contextlib.ExitStack() as s:
             s.callback(self.close)
-            if self.prog.bare:
-                self.inside = self.lab.enter("hst")
+            if self.prog.relay:
+                self._relay()
             else:
-                self._attach()
-            for a in ("0.0.0.0", "::"):
-                self.procs.append(self.lab.ground.start(*self.inside, self.lab.nb, "serve", a, INNER))
-            self.silent = self._probe()
+                self._serve()
             s.pop_all()
         return self
+
+    def _serve(self):
+        """All ways, out and in"""
+        if self.prog.bare:
+            self.inside = self.lab.enter("hst")
+        else:
+            self._attach()
+        for a in ("0.0.0.0", "::"):
+            self.procs.append(self.lab.ground.start(*self.inside, self.lab.nb, "serve", a, INNER))
+        self.silent = self._probe()
+
+    def _contain(self, run):
+        """A namespace of the ordinary user; returns the process that holds it. It reads from a pipe of ours: the namespace goes when
+        we do, even with SIGKILL."""
+        holder = self.lab.ground.start(*run, "unshare", "-rUn", "sh", "-c", "echo ready; exec cat >/dev/null")
+        self.procs.append(holder)
+        self.inside = ("nsenter", "-t", str(holder.pid), "-U", "-n", "--preserve-credentials")
+        return str(holder.pid)
+
+    def _relay(self):
+        """floor.c: datagrams from the container to the peer's IPv4 server and their answers pass, and nothing else, so no way is tried."""
+        g = self.lab.ground
+        run = (*self.lab.enter("hst"), *g.as_user())
+        relay = g.start(*run, g.tool("floor", g.floor), self._contain(run), "10.77.0.3", PORT)
+        self.procs.append(relay)
+        self.pid = relay.pid
+        g.watch(self.pid)
+        # The ordinary user is root in there; we are nobody, and exec would take our capabilities.
+        ip = (*g.as_user(), *self.inside, "ip")
+        sh(*ip, "link", "set", "floor0", "mtu", str(self.mtu or 65520), "arp", "off", "up")
+        sh(*ip, "addr", "add", "10.77.0.2/24", "dev", "floor0")
 
     def _attach(self):
         g, prog = self.lab.ground, self.prog
@@ -341,12 +372,10 @@ class Target:
             raise Failure(f"{prog.name}: an ordinary user cannot reach {prog.path}: open the folders above it (chmod a+x), or copy it")
         tmp = tempfile.mkdtemp(dir=g.work)
         os.chown(tmp, g.uid, g.uid)
-        # It reads from a pipe of ours: the namespace goes when we do, even with SIGKILL.
-        holder = g.start(*run, "unshare", "-rUn", "sh", "-c", "echo ready; exec cat >/dev/null")
-        self.procs.append(holder)
+        holder = self._contain(run)
         mtu = ("-m", str(self.mtu)) if self.mtu else ()
         argv = (prog.path, "--config-net", "-q", *mtu, *prog.options, "-t", f"{PORT},{INNER}", "-u", f"{PORT},{INNER}",
-                "-T", "none", "-U", "none", "-P", f"{tmp}/pid", str(holder.pid))
+                "-T", "none", "-U", "none", "-P", f"{tmp}/pid", holder)
         try:
             r = subprocess.run((*run, *argv), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                text=True, timeout=20)
@@ -357,7 +386,6 @@ class Target:
             raise Failure(f"{prog.name}: start failed: {why[0]}: {' '.join(argv)}")
         self.pid = int(until(f"the process id of {prog.name}", lambda: read(f"{tmp}/pid")))
         g.watch(self.pid)
-        self.inside = ("nsenter", "-t", str(holder.pid), "-U", "-n", "--preserve-credentials")
         self.lab.choose_cc(self.inside)
 
     def _probe(self):
@@ -385,7 +413,7 @@ class Target:
 
     def rss(self):
         """Resident memory, KiB"""
-        lines = read(f"/proc/{self.pid}/status").splitlines() if self.pid else []
+        lines = read(f"/proc/{self.pid}/status").splitlines() if self.pid and not self.prog.bare else []
         return next((int(x.split()[1]) for x in lines if x.startswith("VmRSS:")), 0)
 
     def nb(self, where, args, limit, wrap=()):
