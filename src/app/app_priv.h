@@ -42,6 +42,7 @@ struct app_log {
 	enum app_level max;
 	bool stamp;			/* put seconds since `start` in front */
 	ns_t start;
+	unsigned *lost;			/* once we serve: lines that had no room; NULL: wait for room */
 };
 
 struct app_listener {
@@ -98,6 +99,7 @@ enum app_end {
 struct app {
 	struct conf conf;
 	struct app_log log;
+	unsigned log_lost;
 	struct fwd fwd;
 	struct env env;
 	struct path path;

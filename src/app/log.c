@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The log: plain lines on standard error. The only place that prints.
+ * The log: plain lines on standard error. The only place that prints. While we
+ * serve, nobody who doesn't read them (a pipe that is full, a terminal that was
+ * stopped) makes the namespace wait.
  */
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app_priv.h"
 
@@ -13,14 +17,31 @@ static const char *const drop_text[DROP_CNT] = {
 #undef DROP_TEXT
 };
 
+/* Whether a line, which is shorter than PIPE_BUF, can go out now */
+static bool has_room(const struct app_log *l)
+{
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	if (!l->lost || poll(&p, 1, 0))
+		return true;
+	++*l->lost;
+	return false;
+}
+
 void app_log(const struct app_log *l, enum app_level level, const char *fmt, ...)
 {
 	char line[1024];
 	size_t len = 0;
 	va_list ap;
 
-	if (level > l->max)
+	if (level > l->max || !has_room(l))
 		return;
+	if (l->lost && *l->lost) {
+		fprintf(stderr, "(%u lines lost, nobody read them)\n", *l->lost);
+		*l->lost = 0;
+		if (!has_room(l))
+			return;
+	}
 	if (l->stamp) {
 		ns_t t = app_clock() - l->start;
 
