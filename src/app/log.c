@@ -126,6 +126,11 @@ static void report_family(const struct app *a, enum fwd_family fam)
 			inaddr_str(&s->host_loopback, lo));
 	app_log(&a->log, APP_INFO, fam == FWD_V4 ? "DHCP:" : "NDP/DHCPv6:");
 	app_log(&a->log, APP_INFO, "    assign: %s", inaddr_is_unset(&s->guest) ? "none" : inaddr_str(&s->guest, addr));
+	if (fam == FWD_V4) {
+		const uint32_t m = s->prefix_len ? ~0u << (32 - s->prefix_len) : 0;
+
+		app_log(&a->log, APP_INFO, "    mask: %u.%u.%u.%u", m >> 24, m >> 16 & 255, m >> 8 & 255, m & 255);
+	}
 	app_log(&a->log, APP_INFO, "    router: %s", inaddr_str(&s->gateway, gw));
 	if (fam == FWD_V6)
 		app_log(&a->log, APP_INFO, "    our link-local: %s", inaddr_str(&s->ours, gw));
@@ -141,14 +146,23 @@ static void report_rules(const struct app *a, const char *title, const struct fw
 		app_log(&a->log, APP_INFO, "    %s", fwd_rule_line(&rules->rule[i], ns, line));
 }
 
+static void report_template(const struct app *a)
+{
+	char line[FWD_FAMILIES * (sizeof(a->tmpl[0].link.name) + sizeof("none, local mode (IPv4), "))] = "";
+	size_t len = 0;
+
+	for (int f = 0; f < FWD_FAMILIES; f++)
+		if (a->fwd.f[f].on)
+			len += (size_t)snprintf(line + len, sizeof(line) - len, "%s%s (%s)", len ? ", " : "",
+				a->tmpl[f].link.ifindex ? a->tmpl[f].link.name : "none, local mode", f == FWD_V4 ? "IPv4" : "IPv6");
+	app_log(&a->log, APP_INFO, "Template interface: %s", line);
+}
+
 void app_log_report(const struct app *a)
 {
 	const struct macaddr *m = &a->env.our_mac;
 
-	for (int f = 0; f < FWD_FAMILIES; f++)
-		if (a->fwd.f[f].on)
-			app_log(&a->log, APP_INFO, "Template interface: %s (%s)",
-				a->tmpl[f].link.ifindex ? a->tmpl[f].link.name : "none, local mode", f == FWD_V4 ? "IPv4" : "IPv6");
+	report_template(a);
 	app_log(&a->log, APP_INFO, "Namespace interface: %s", a->conf.splice_only ? "none" : a->tap.name);
 	app_log(&a->log, APP_INFO, "MAC:");
 	app_log(&a->log, APP_INFO, "    host: %02x:%02x:%02x:%02x:%02x:%02x", m->b[0], m->b[1], m->b[2], m->b[3], m->b[4], m->b[5]);

@@ -131,6 +131,15 @@ def test_terminated(lab, sig):
         assert i.gone(1) == 0
 
 
+def test_report(lab):
+    """What is told at the start has the shape that callers look for (R30): these lines, one after the other."""
+    with lab.start(mode="pid", fg=True) as i:
+        said = i.stderr()
+    tap = re.search("Namespace interface: (.*)", said)[1]
+    assert f"Template interface: {tap} (IPv4), {tap} (IPv6)\n" in said
+    assert "DHCP:\n    assign: 10.77.0.2\n    mask: 255.255.255.0\n    router: 10.77.0.1\n" in said
+
+
 @pytest.mark.parametrize("reader", ["idle", "gone"])
 def test_nobody_reads_the_log(lab, reader):
     """Who took our standard error and reads no more of it, or can't, doesn't stop the namespace's network."""
