@@ -31,6 +31,9 @@ pasta: $(O)/pasta
 	$(Q)ln -sf $< $@
 passt: $(O)/pasta
 	$(Q)ln -sf $< $@
+ifneq ($(shell readlink pasta),$(O)/pasta)	# the other build, ordinary or SAN=1, came last
+.PHONY: pasta passt
+endif
 
 $(O)/pasta: $(OBJ)
 	@echo "  LD    $@"

@@ -106,7 +106,8 @@ try: all
 	$(Q)PASTA="$(PASTA)" contrib/try-run
 
 .PHONY: lint unit sim sim-long fuzz fuzz-bin fuzz-corpus quick netns check try
-.SECONDARY:
+# To be kept, although only pattern rules name them. Not for all targets: make would then not miss build-san/pasta behind ./pasta.
+.SECONDARY: $(patsubst %.c,$(O)/%.o,$(UNIT_SRC) $(SIM_SRC) $(FUZZ_SRC))
 -include $(UNIT_SRC:%.c=$(O)/%.d) $(SIM_SRC:%.c=$(O)/%.d) $(FUZZ_SRC:%.c=$(O)/%.d) $(FAKES:.o=.d) $(SIM_AID:.o=.d) $(FUZZ_MAIN:.o=.d)
 -include test/bench/bench.mk
 include test/link/link.mk

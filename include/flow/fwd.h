@@ -98,5 +98,9 @@ struct fwd_rules {
 const char *fwd_rule_name(const struct fwd_rule *r, bool ns, unsigned first, unsigned last, char buf[FWD_RULE_STR_MAX]);
 /* "TCP [192.0.2.1]%eth0:8080-8089  =>  80-89 ", as callers know it from the report at start */
 const char *fwd_rule_line(const struct fwd_rule *r, bool ns, char buf[FWD_RULE_STR_MAX]);
+/* The rule of the other side, among BACK, that returns to PORT what R sends over from there, so that it would go round for ever; NULL:
+ * none. LO, BACK_LO: without a target address R, or those of BACK, lead from loopback to loopback.
+ */
+const struct fwd_rule *fwd_rules_back(const struct fwd_rule *r, uint16_t port, bool lo, const struct fwd_rules *back, bool back_lo);
 
 #endif

@@ -42,6 +42,7 @@ struct app_log {
 	enum app_level max;
 	bool stamp;			/* put seconds since `start` in front */
 	ns_t start;
+	unsigned *lost;			/* once we serve: lines that had no room; NULL: wait for room */
 };
 
 struct app_listener {
@@ -60,7 +61,7 @@ struct app_group {			/* published ports of one protocol in one direction, withou
 	unsigned weak;			/* of "all" ... */
 	unsigned share;			/* ... how many of them may take a descriptor ... */
 	unsigned bound;			/* ... and how many do */
-	bool wait;			/* some of them wait for their interface */
+	bool wait;			/* some of them wait for their interface, or would lead back to us */
 };
 
 struct app_late {			/* a rule with an interface, or an address that was not there */
@@ -98,6 +99,7 @@ enum app_end {
 struct app {
 	struct conf conf;
 	struct app_log log;
+	unsigned log_lost;
 	struct fwd fwd;
 	struct env env;
 	struct path path;
@@ -146,6 +148,7 @@ struct app {
 	uint32_t listener_cap;
 	uint32_t listener_free;		/* first one that is free again: index + 1, 0: none */
 	struct app_group group[2][FWD_PROTOS];	/* on the host, in the namespace */
+	uint8_t held[FWD_PROTOS][8192];	/* by port: ours on the host, not of "auto" */
 	unsigned fd_limit, fd_wanted;	/* hard limit of descriptors, and what would be enough for all ports */
 	struct app_late *late;
 	unsigned late_cnt;

@@ -95,6 +95,31 @@ static uint16_t target_port(const struct fwd_rule *r, uint16_t port)
 	return (uint16_t)(r->target_first + (port - r->first));
 }
 
+static void hold(struct app *a, const struct fwd_rule *r, uint16_t port, bool on)
+{
+	const uint8_t bit = (uint8_t)(1 << port % 8);
+
+	if (on)
+		a->held[r->proto][port / 8] |= bit;
+	else
+		a->held[r->proto][port / 8] &= (uint8_t)~bit;
+}
+
+static bool is_held(const struct app *a, enum fwd_proto proto, uint16_t port)
+{
+	return a->held[proto][port / 8] >> port % 8 & 1;
+}
+
+/* The rule of the other side that would send back to PORT what R sends there */
+static const struct fwd_rule *way_back(const struct app *a, const struct fwd_rule *r, bool ns, uint16_t port)
+{
+	const bool lo = a->conf.host_lo_to_ns_lo;
+
+	if (a->conf.no_splice)
+		return NULL;
+	return fwd_rules_back(r, port, ns || lo, ns ? &a->conf.host_rules : &a->conf.ns_rules, !ns || lo);
+}
+
 static int listener_open(struct app *a, unsigned rule, const struct sk_listen *l)
 {
 	const struct fwd_rule *r = &a->conf.host_rules.rule[rule];
@@ -119,6 +144,8 @@ static int listener_open(struct app *a, unsigned rule, const struct sk_listen *l
 	};
 	if (r->weak && !r->scan)
 		a->group[false][r->proto].bound++;
+	if (!r->scan)
+		hold(a, r, l->addr.port, true);
 	app_ours_add(a, h);
 	return (int)idx;
 }
@@ -143,6 +170,8 @@ void app_listener_close(struct app *a, uint32_t idx)
 		return;
 	if (r->weak && !r->scan)
 		a->group[false][r->proto].bound--;
+	if (!r->scan)
+		hold(a, r, (uint16_t)(r->first + (s->port - r->target_first)), false);
 	if (s->proto == FWD_UDP && a->path.p.flows)
 		udp_listener_gone(&a->path.p, s->h);
 	if (s->proto == FWD_UDP)
@@ -242,8 +271,12 @@ static int listen_rule_try(struct app *a, unsigned rule, struct app_tally *t, bo
 	*t = (struct app_tally){ .r = r };
 	*ret_absent = false;
 	for (unsigned port = r->first; port <= r->last && !(r->weak && g->bound >= g->share); port++) {
-		int n = app_listener_open(a, rule, (uint16_t)port, *ret_absent);
+		const struct fwd_rule *back = way_back(a, r, false, (uint16_t)port);
+		int n;
 
+		if (back && !back->weak && r->weak)
+			continue;		/* who asked for that one by number gets it */
+		n = app_listener_open(a, rule, (uint16_t)port, *ret_absent);
 		if (n == -EADDRNOTAVAIL && !*ret_absent) {	/* reserved now, of use when the host has the address */
 			*ret_absent = true;
 			n = app_listener_open(a, rule, (uint16_t)port, true);
@@ -289,14 +322,23 @@ static int listen_rule_ns(struct app *a, unsigned rule, struct err *e)
 	const struct fwd_rule *r = &a->conf.ns_rules.rule[rule];
 	struct app_group *g = &a->group[true][r->proto];
 	struct app_tally t = { .r = r, .ns = true };
+	unsigned first = UINT16_MAX, last = 0;
+	char name[FWD_RULE_STR_MAX];
 
 	for (unsigned port = r->first; port <= r->last && !(r->weak && g->bound >= g->share); port++) {
 		const struct sk_listen l = {
 			.proto = r->proto == FWD_TCP ? SK_TCP : SK_UDP, .any = r->any,
 			.addr = { .a = r->listen, .port = (uint16_t)port }, .ifname = "lo",	/* NAT-33 */
 		};
-		int n = listen_ns(a, r, &a->sk, &l);
+		int n;
 
+		if (way_back(a, r, true, (uint16_t)port) && is_held(a, r->proto, target_port(r, (uint16_t)port))) {
+			g->wait = true;		/* nobody on the host serves it: we would ask ourselves */
+			first = BYTES_MIN(first, port);
+			last = port;
+			continue;
+		}
+		n = listen_ns(a, r, &a->sk, &l);
 		if (n < 0 && !r->weak)
 			return listen_fail(r, true, port, n, e);
 		if (n < 0)
@@ -305,6 +347,9 @@ static int listen_rule_ns(struct app *a, unsigned rule, struct err *e)
 			g->bound++;
 	}
 	app_tally_tell(a, &t);
+	if (last && !r->weak)
+		app_log(&a->log, APP_WARN, "Not forwarded: %s: the host's port forwards to it, which would never end",
+			fwd_rule_name(r, true, first, last, name));
 	return 0;
 }
 

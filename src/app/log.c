@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The log: plain lines on standard error. The only place that prints.
+ * The log: plain lines on standard error. The only place that prints. While we
+ * serve, nobody who doesn't read them (a pipe that is full, a terminal that was
+ * stopped) makes the namespace wait.
  */
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app_priv.h"
 
@@ -13,14 +17,31 @@ static const char *const drop_text[DROP_CNT] = {
 #undef DROP_TEXT
 };
 
+/* Whether a line, which is shorter than PIPE_BUF, can go out now */
+static bool has_room(const struct app_log *l)
+{
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	if (!l->lost || poll(&p, 1, 0))
+		return true;
+	++*l->lost;
+	return false;
+}
+
 void app_log(const struct app_log *l, enum app_level level, const char *fmt, ...)
 {
 	char line[1024];
 	size_t len = 0;
 	va_list ap;
 
-	if (level > l->max)
+	if (level > l->max || !has_room(l))
 		return;
+	if (l->lost && *l->lost) {
+		fprintf(stderr, "(%u lines lost, nobody read them)\n", *l->lost);
+		*l->lost = 0;
+		if (!has_room(l))
+			return;
+	}
 	if (l->stamp) {
 		ns_t t = app_clock() - l->start;
 
@@ -124,6 +145,11 @@ static void report_family(const struct app *a, enum fwd_family fam)
 			inaddr_str(&s->host_loopback, lo));
 	app_log(&a->log, APP_INFO, fam == FWD_V4 ? "DHCP:" : "NDP/DHCPv6:");
 	app_log(&a->log, APP_INFO, "    assign: %s", inaddr_is_unset(&s->guest) ? "none" : inaddr_str(&s->guest, addr));
+	if (fam == FWD_V4) {
+		const uint32_t m = s->prefix_len ? ~0u << (32 - s->prefix_len) : 0;
+
+		app_log(&a->log, APP_INFO, "    mask: %u.%u.%u.%u", m >> 24, m >> 16 & 255, m >> 8 & 255, m & 255);
+	}
 	app_log(&a->log, APP_INFO, "    router: %s", inaddr_str(&s->gateway, gw));
 	if (fam == FWD_V6)
 		app_log(&a->log, APP_INFO, "    our link-local: %s", inaddr_str(&s->ours, gw));
@@ -139,14 +165,23 @@ static void report_rules(const struct app *a, const char *title, const struct fw
 		app_log(&a->log, APP_INFO, "    %s", fwd_rule_line(&rules->rule[i], ns, line));
 }
 
+static void report_template(const struct app *a)
+{
+	char line[FWD_FAMILIES * (sizeof(a->tmpl[0].link.name) + sizeof("none, local mode (IPv4), "))] = "";
+	size_t len = 0;
+
+	for (int f = 0; f < FWD_FAMILIES; f++)
+		if (a->fwd.f[f].on)
+			len += (size_t)snprintf(line + len, sizeof(line) - len, "%s%s (%s)", len ? ", " : "",
+				a->tmpl[f].link.ifindex ? a->tmpl[f].link.name : "none, local mode", f == FWD_V4 ? "IPv4" : "IPv6");
+	app_log(&a->log, APP_INFO, "Template interface: %s", line);
+}
+
 void app_log_report(const struct app *a)
 {
 	const struct macaddr *m = &a->env.our_mac;
 
-	for (int f = 0; f < FWD_FAMILIES; f++)
-		if (a->fwd.f[f].on)
-			app_log(&a->log, APP_INFO, "Template interface: %s (%s)",
-				a->tmpl[f].link.ifindex ? a->tmpl[f].link.name : "none, local mode", f == FWD_V4 ? "IPv4" : "IPv6");
+	report_template(a);
 	app_log(&a->log, APP_INFO, "Namespace interface: %s", a->conf.splice_only ? "none" : a->tap.name);
 	app_log(&a->log, APP_INFO, "MAC:");
 	app_log(&a->log, APP_INFO, "    host: %02x:%02x:%02x:%02x:%02x:%02x", m->b[0], m->b[1], m->b[2], m->b[3], m->b[4], m->b[5]);

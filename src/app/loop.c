@@ -201,6 +201,7 @@ void app_loop(struct app *a)
 {
 	struct ev_hit hit[LOOP_HITS];
 
+	a->log.lost = &a->log_lost;
 	begin(a);
 	prctl(PR_SET_TIMERSLACK, 1);	/* 50 us is too much for let_readers(); the command, begun earlier, keeps its own */
 

@@ -49,6 +49,7 @@ static void __attribute__((noreturn)) stay_main(const struct box_ns *n, const st
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, NULL);	/* a terminal's are for us and the command */
+	(void)setsid();			/* who kills the caller's group must not hit the helper of a daemon */
 	if (become(id, &e) || box_ns_enter(n, &e))
 		_exit(1);
 	for (int std = STDIN_FILENO; std <= STDERR_FILENO; std++)

@@ -111,7 +111,9 @@ static struct nl_addr addr_single(const struct inaddr *addr, uint8_t prefix_len)
 	return a;
 }
 
-/* Addresses that the interface is to get: 0 or -ENOMEM */
+/* Addresses that the interface is to get, in the order in which they are to be given: 0 or -ENOMEM. The kernel prefers, as source
+ * and in its lists, the IPv4 address that came first, but the IPv6 address that came last: the host's choice has to be the guest's.
+ */
 static int addrs_choose(const struct nl_ns_family *f, struct nl_addrs *ret)
 {
 	const struct nl_template *t = f->tmpl;
@@ -124,7 +126,7 @@ static int addrs_choose(const struct nl_ns_family *f, struct nl_addrs *ret)
 		if (f->has_addr)
 			a = addr_single(&f->addr, f->prefix_len);
 		else
-			a = single ? addr_single(&t->addr, t->prefix_len) : t->addrs.v[i];
+			a = single ? addr_single(&t->addr, t->prefix_len) : t->addrs.v[t->v6 ? cnt - 1 - i : i];
 		/* Whoever keeps the kernel from making the subnet's route sets it by himself: we, by copying */
 		if (f->has_gw)
 			a.flags &= ~(uint32_t)IFA_F_NOPREFIXROUTE;

@@ -204,6 +204,19 @@ def test_N01_dns_forward(lab, fam, where):
 # -- how connections leave
 
 @FAM
+@pytest.mark.parametrize("to", [L.PEER, L.FAR], ids=["near", "far"])
+def test_preferred_address(lab, fam, to):
+    """Of several addresses the guest's kernel takes the same as source as the host's, and names it first."""
+    def listed(ns):
+        return [x.split()[3] for x in lab.out(*ns.prefix, "ip", "-o", f"-{fam}", "addr", "show", "scope", "global").splitlines()]
+    with lab.start() as i:
+        assert len(listed(lab.hst)) == 2
+        assert listed(i.ct) == listed(lab.hst)
+        with i.ct.udp(to=(to[fam], 9)) as inside, lab.hst.udp(to=(to[fam], 9)) as outside:
+            assert inside.getsockname()[0] == outside.getsockname()[0]
+
+
+@FAM
 def test_outbound_address(lab, fam):
     """-o: TCP, UDP and ping leave from the address given."""
     p = L.port()

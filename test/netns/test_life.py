@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Life cycle: exit status, detaching, the end of a namespace, wrong input, files, an idle program."""
+import fcntl
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import time
 import pytest
 
 import lab as L
-from nsnet import hello, until
+from nsnet import Ns, hello, until
 
 SO_RCVBUFFORCE = 33
 MODE = pytest.mark.parametrize("mode", L.MODES)
@@ -110,11 +111,13 @@ def test_last_words(lab, fam):
 def test_detached(lab, mode):
     """The parent ended with 0 only when all was ready (start() checks the PID file); the rest is left in the background."""
     p = L.port()
-    with lab.start("-t", str(p), mode=mode) as i:
+    with lab.start("-t", str(p), "-T", "auto", mode=mode) as i:
         assert i.pid != i.proc.pid and i.alive()
         listening = {x.split()[3].rsplit(":", 1)[1] for x in lab.out(*lab.hst.prefix, "ss", "-Htln").splitlines()}
         assert str(p) in listening  # published already: listeners are bound before readiness
         assert os.getsid(i.pid) != os.getsid(0)
+        for pid in (int(x) for x in lab.out("ps", "-o", "pid=", "--ppid", str(i.pid)).split()):
+            assert os.getsid(pid) != os.getsid(0)  # the helper in the namespace: who ends the caller's group spares it
         for fd in (0, 1, 2):
             assert os.readlink(f"/proc/{i.pid}/fd/{fd}") == "/dev/null"
         i.signal(signal.SIGTERM)
@@ -126,6 +129,42 @@ def test_terminated(lab, sig):
     with lab.start(mode="pid", fg=True) as i:
         i.signal(sig)
         assert i.gone(1) == 0
+
+
+def test_report(lab):
+    """What is told at the start has the shape that callers look for (R30): these lines, one after the other."""
+    with lab.start(mode="pid", fg=True) as i:
+        said = i.stderr()
+    tap = re.search("Namespace interface: (.*)", said)[1]
+    assert f"Template interface: {tap} (IPv4), {tap} (IPv6)\n" in said
+    assert "DHCP:\n    assign: 10.77.0.2\n    mask: 255.255.255.0\n    router: 10.77.0.1\n" in said
+
+
+@pytest.mark.parametrize("reader", ["idle", "gone"])
+def test_nobody_reads_the_log(lab, reader):
+    """Who took our standard error and reads no more of it, or can't, doesn't stop the namespace's network."""
+    _, hold = lab.holder(["unshare", "-rUn"])
+    ct = Ns(f"/proc/{hold.pid}/ns/net", "ct", lab)
+    r, w = os.pipe()
+    fcntl.fcntl(w, fcntl.F_SETPIPE_SZ, 4096)
+    p = lab.spawn(*lab.argv("-f", "--trace", *CONF, str(hold.pid)), stderr=w)
+    os.close(w)
+    with os.fdopen(r, "rb", 0) as log, lab.peer.serve(L.PEER[4], (port := L.port()), hello):
+        text = b""
+        while b"Engine" not in text:  # the last line before we serve
+            text += (got := log.read(4096))
+            assert got, text
+        if reader == "gone":
+            log.close()
+        for _ in range(30):
+            with ct.connect(L.PEER[4], port, timeout=5) as s:
+                assert s.recv(99)
+        if reader == "idle":
+            until("lines are lost", lambda: b"lines lost, nobody read" in log.read(4096) or ct.connect(L.PEER[4], port).close())
+        assert p.poll() is None
+        p.terminate()
+        assert p.wait(5) == 0
+    ct.close()
 
 
 @pytest.mark.parametrize("fg", [False, True], ids=["daemon", "foreground"])

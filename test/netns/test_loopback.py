@@ -8,7 +8,7 @@ import time
 import pytest
 
 import lab as L
-from nsnet import Ns, Task, UdpServer, check_ends, checksum, echo, hello, recv_bulk, send_bulk, until
+from nsnet import Ns, Task, UdpServer, check_ends, checksum, echo, hello, recv_bulk, refused, send_bulk, until
 from test_bulk import MIB, counters
 from test_life import CONF, complains
 
@@ -39,6 +39,40 @@ def test_every_loopback_address(lab, mode):
                 s.send(data)
                 assert s.recv(65536) == data
         assert udp.seen[0][1] == ("127.0.0.7", sport)
+
+
+@pytest.mark.parametrize("proto", ["tcp", "udp"])
+def test_no_circle(lab, proto):
+    """A port that would be forwarded to where it came from takes all descriptors at the first connection: one way is left out."""
+    t, T = ("-t", "-T") if proto == "tcp" else ("-u", "-U")
+    p = L.port()
+    with lab.start("--host-lo-to-ns-lo", t, f"{p}:{p + 1}", T, f"{p + 1}:{p}", "-q", mode="pid", fg=True) as i:
+        assert f"port {p + 1} on the namespace's loopback: " in i.stderr() and len(i.stderr().splitlines()) == 1
+        if proto == "tcp":
+            with i.ct.serve(L.LO[4], p + 1, hello), lab.hst.connect(L.LO[4], p) as s:
+                assert s.makefile().readline().startswith("hello")
+        else:
+            with UdpServer(i.ct.udp(L.LO[4], p + 1)), lab.hst.udp(to=(L.LO[4], p)) as s:
+                s.send(b"ask")
+                assert s.recv(9) == b"ask"
+
+
+def test_no_circle_all(lab):
+    """Of ports that are taken where free, those served at the start, on either side, are reached; others are refused."""
+    p, lo = L.port(), "--host-lo-to-ns-lo"
+    for _ in range(2):
+        L.port()
+    some = f"~1-{p - 1},~{p + 3}-65535"
+    with lab.hst.serve(L.LO[4], p + 1, hello), lab.start(lo, "-t", some, "-T", some) as i, i.ct.serve(L.LO[4], p, hello):
+        with i.ct.connect(L.LO[4], p + 1) as s:
+            assert s.makefile().readline().startswith("hello")
+        with lab.hst.connect(L.LO[4], p) as s:
+            assert s.makefile().readline().startswith("hello")
+        assert refused(lambda: lab.hst.connect(L.LO[4], p + 2).recv(1))
+        assert refused(lambda: i.ct.connect(L.LO[4], p + 2))
+    with lab.start(lo, "-t", some, "-T", str(p)) as i, lab.hst.serve(L.LO[4], p, hello):  # asked for by number
+        with i.ct.connect(L.LO[4], p) as s:
+            assert s.makefile().readline().startswith("hello")
 
 
 @FAM

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Rules of published ports in words.
+ * Rules of published ports in words, and in circles.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,12 +71,61 @@ static void test_room(void **state)
 	assert_non_null(strstr(buf, " (auto-scan)"));
 }
 
+/* Ports 8000 to 8009 to 9000 and up; and back from 9003 */
+static void test_back(void **state)
+{
+	struct fwd_rule host = { .proto = FWD_TCP, .any = true, .first = 8000, .last = 8009, .target_first = 9000 };
+	struct fwd_rules ns = { .cnt = 2, .rule = {
+		{ .proto = FWD_UDP, .any = true, .first = 9003, .last = 9003, .target_first = 8003 },
+		{ .proto = FWD_TCP, .any = true, .first = 9002, .last = 9003, .target_first = 8002 } } };
+
+	(void)state;
+	assert_ptr_equal(fwd_rules_back(&host, 8003, true, &ns, true), &ns.rule[1]);
+	assert_null(fwd_rules_back(&host, 8004, true, &ns, true));
+	assert_null(fwd_rules_back(&host, 8001, true, &ns, true));
+	/* to the namespace's address: there nothing of ours listens */
+	assert_null(fwd_rules_back(&host, 8003, false, &ns, true));
+	assert_null(fwd_rules_back(&host, 8003, true, &ns, false));
+	host.target = addr("127.0.0.1");
+	assert_ptr_equal(fwd_rules_back(&host, 8003, false, &ns, true), &ns.rule[1]);
+	host.target = addr("192.0.2.1");
+	assert_null(fwd_rules_back(&host, 8003, true, &ns, true));
+	host.target = addr("::");
+	ns.rule[1].target = addr("192.0.2.1");
+	assert_null(fwd_rules_back(&host, 8003, true, &ns, true));
+	ns.rule[1].target = addr("::1");
+	assert_ptr_equal(fwd_rules_back(&host, 8003, true, &ns, true), &ns.rule[1]);
+	/* from elsewhere only */
+	host.any = false;
+	host.listen = addr("192.0.2.1");
+	assert_null(fwd_rules_back(&host, 8003, true, &ns, true));
+	host.listen = addr("127.0.0.9");
+	assert_non_null(fwd_rules_back(&host, 8003, true, &ns, true));
+	host.listen = addr("0.0.0.0");
+	assert_non_null(fwd_rules_back(&host, 8003, true, &ns, true));
+	memcpy(host.ifname, "eth0", 5);
+	assert_null(fwd_rules_back(&host, 8003, true, &ns, true));
+	memcpy(host.ifname, "lo", 3);
+	assert_non_null(fwd_rules_back(&host, 8003, true, &ns, true));
+	/* opens only for somebody else */
+	host.scan = true;
+	assert_null(fwd_rules_back(&host, 8003, true, &ns, true));
+	host.scan = false;
+	ns.rule[1].scan = true;
+	assert_null(fwd_rules_back(&host, 8003, true, &ns, true));
+	/* one port on, and on, and on: that ends */
+	ns.rule[1].scan = false;
+	ns.rule[1].target_first = 8003;
+	assert_null(fwd_rules_back(&host, 8003, true, &ns, true));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_name),
 		cmocka_unit_test(test_line),
 		cmocka_unit_test(test_room),
+		cmocka_unit_test(test_back),
 	};
 
 	return cmocka_run_group_tests_name("flow/fwd_rule", tests, NULL, NULL);
