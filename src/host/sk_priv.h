@@ -13,6 +13,11 @@
 #define SK_PEEK_UNSET	(-1)
 #define SK_TTL_USUAL	64		/* the default of kernels (RFC 1700): needs no control message, which costs a route look-up */
 
+/* The default of 208 KiB holds some 90 datagrams of 1400 bytes: less than a millisecond of a fast sender, which is how long
+ * another process may keep the processor
+ */
+#define SK_RCVBUF	(1 << 20)
+
 enum sk_cut {				/* what a datagram socket does with what is too big for the path */
 	SK_CUT_USUAL,			/* as the kernel decides (IP_PMTUDISC_WANT) */
 	SK_CUT_ALLOWED,			/* fragments, here or by routers */

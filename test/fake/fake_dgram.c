@@ -46,8 +46,11 @@ static int fake_dg_udp_open(struct sk *sk, struct ev_ref ref, const struct sk_ad
 {
 	const int h = fake_dg_open((struct fake_dg *)sk, (struct fake_dg_open){ .ref = ref, .local = *local, .to = *to });
 
-	if (h >= 0)
-		*ret_local = *local;
+	if (h < 0)
+		return h;
+	*ret_local = *local;
+	if (inaddr_is_unset(&local->a))
+		ret_local->a = ((struct fake_dg *)sk)->source;
 	return h;
 }
 

@@ -207,6 +207,8 @@ void udp_guest(struct proto *p, const struct flow_key *key, struct flow *f, cons
 		f = udp_flow_answer(p, key);
 	if (!f && why == DROP_CNT)
 		f = udp_flow_guest(p, key);
+	else if (f && why == DROP_CNT && udp_body(f)->net_gen != p->net_gen && udp_has_socket(f) && !udp_body(f)->open)
+		f = udp_flow_follow(p, f);
 	for (i = first; why != DROP_CNT && i != FLOW_NONE; i = pkt[i].next)
 		env_drop(p->env, why);
 	if (why != DROP_CNT || !f)
