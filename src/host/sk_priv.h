@@ -72,6 +72,8 @@ void sk_tcp_options(int fd);
 /* Into a socket address of family AF (AF_INET6 takes both, IPv4 v4-mapped); returns its length */
 socklen_t sk_to_sockaddr(const struct sk_addr *a, int af, union sk_sockaddr *ret);
 void sk_from_sockaddr(const union sk_sockaddr *sa, struct sk_addr *ret);
+/* Entry of the ops table */
+bool sk_has_addr(struct sk *s, const struct sk_addr *a);
 int sk_set_int(int fd, int level, int name, int v);
 /* A bare one, of the host's network or, from the stock, the namespace's: descriptor or negative errno */
 int sk_make(struct sk_host *s, bool v6, int type, int proto);
