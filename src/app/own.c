@@ -74,7 +74,7 @@ int app_own_open(struct app *a, struct err *e)
 	a->own_fd = nl_monitor_open(&why);
 	if (a->own_fd < 0 && needed)
 		return err_set(e, a->own_fd, "%s", why.text);
-	if (a->own_fd < 0 || nl_monitor_routes(a->own_fd, &why))
+	if (a->own_fd < 0 || nl_monitor_ways(a->own_fd, &why))
 		app_log(&a->log, APP_INFO, "%s; flows of datagrams may end with the host's address", why.text);
 	r = a->own_fd < 0 ? 0 : a->ev->ops->set(a->ev, a->own_fd, ref, EV_IN | EV_LEVEL | EV_FIRST);
 	return r ? err_set(e, r, "Can't watch for addresses: %s", strerror(-r)) : 0;

@@ -30,13 +30,17 @@ int nl_monitor_open(struct err *e)
 	return err_set(e, code, "Can't watch for interfaces and addresses: %s", strerror(-code));
 }
 
-/* Of notifications about routes, those about a default route; what else changes there would wake us all the time on a router */
+/* Addresses and default routes only: what else there is of routes would wake us all the time on a router, and links tell of each
+ * scan of a wireless device
+ */
 static int monitor_filter(int fd)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, offsetof(struct nlmsghdr, nlmsg_type)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_NEWADDR), 5, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_DELADDR), 4, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_NEWROUTE), 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_DELROUTE), 0, 2),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_DELROUTE), 0, 3),
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, NLMSG_HDRLEN + offsetof(struct rtmsg, rtm_dst_len)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
@@ -47,7 +51,7 @@ static int monitor_filter(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) ? -errno : 0;
 }
 
-int nl_monitor_routes(int fd, struct err *e)
+int nl_monitor_ways(int fd, struct err *e)
 {
 	static const int groups[] = { RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE };
 	int r = monitor_filter(fd);

@@ -473,6 +473,27 @@ static void test_source_changes(void **state)
 	assert_int_equal(r->p.udp_sockets, 0);
 }
 
+/* IPv6: a new temporary address is no reason to leave the old one, as long as that is there and the prefix is the same */
+static void test_source_temporary(void **state)
+{
+	struct rig *r = *state;
+	const struct inaddr first = rig_addr(r->v4 ? "192.0.2.1" : "2001:db8:a::1");
+	const struct inaddr then = rig_addr(r->v4 ? "192.0.2.2" : "2001:db8:a::2");
+	struct flow *f;
+
+	r->dg.source = r->dg.host = first;
+	f = open_flow(r);
+	r->dg.source = then;
+	for (unsigned i = 0; i < 2; i++) {
+		r->p.net_gen++;
+		put(r, &r->far, 5, 0, 1);
+		f = push(r, &r->far);
+		assert_int_equal(r->dg.opened[0].closed, r->v4 || i);
+		r->dg.host = then;		/* and now it is gone */
+	}
+	rig_same(&udp_body(f)->src, &then);
+}
+
 /* No descriptor is no sign of a change, and a loopback address stays what it is */
 static void test_source_unknown(void **state)
 {
@@ -515,6 +536,7 @@ int main(void)
 		RIG_BOTH(test_answer_key),
 		RIG_BOTH(test_end),
 		RIG_BOTH(test_source_changes),
+		RIG_BOTH(test_source_temporary),
 		RIG_BOTH(test_source_unknown),
 	};
 

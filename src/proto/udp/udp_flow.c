@@ -80,7 +80,9 @@ int udp_flow_open(struct proto *p, struct flow *f, const struct sk_addr *to)
 	return h;
 }
 
-/* Whether the host would still send from the address that the flow's socket has: another one, to look */
+/* Whether the address that the flow's socket has will still do: what another socket gets tells. A temporary address gives way to
+ * the next one of the same prefix, but what began with it may stay with it (RFC 8981 3.4).
+ */
 static bool flow_src_holds(struct proto *p, struct flow *f)
 {
 	const struct udp_flow *u = udp_body(f);
@@ -94,7 +96,10 @@ static bool flow_src_holds(struct proto *p, struct flow *f)
 	if (h < 0)
 		return false;
 	sk->ops->close(sk, h, SK_END_GRACEFUL);
-	return inaddr_eq(&got.a, &u->src);
+	if (inaddr_eq(&got.a, &u->src))
+		return true;
+	return !inaddr_is_v4(&u->src) && !memcmp(got.a.b, u->src.b, UDP_PREFIX_LEN) &&
+	       sk->ops->has_addr(sk, &(struct sk_addr){ .a = u->src, .scope = u->to.scope });
 }
 
 struct flow *udp_flow_follow(struct proto *p, struct flow *f)

@@ -19,6 +19,8 @@
 #define UDP_DNS		(5 * NS_S)	/* after the answer: as long as a resolver waits before it asks again */
 #define UDP_REFUSED	NS_S		/* how long a failed open answers for its tuple */
 
+#define UDP_PREFIX_LEN	8		/* bytes of an IPv6 address that name its link (RFC 4291 2.5.1) */
+
 #define UDP_DNS_KEPT	272		/* bytes of messages: queries for both families of most names, and what one server said to them */
 
 struct udp_dns {			/* all zero: the flow does not go to the forwarding address */
