@@ -103,6 +103,8 @@ int nl_ns_configure(struct nl *nl, const struct nl_ns_conf *c, struct nl_ns_done
 
 /* A descriptor that is readable when a link or an address of this namespace has changed, or negative errno */
 int nl_monitor_open(struct err *e);
+/* Let it tell of addresses and default routes instead: 0 or negative errno */
+int nl_monitor_ways(int fd, struct err *e);
 /* Until the next change */
 void nl_monitor_drain(int fd);
 

@@ -26,7 +26,7 @@ enum ev_kind {
 	EV_KIND_CHILD,			/* the command or the namespace that we serve */
 	EV_KIND_SIGNAL,
 	EV_KIND_MONITOR,		/* interfaces or addresses of the host have changed */
-	EV_KIND_OWN,			/* the same, for --map-guest-addr and --host-own-addr */
+	EV_KIND_OWN,			/* the same, or default routes, for own.c */
 	EV_KIND_RESOLV,			/* the host's resolver file */
 	EV_KIND_PING,			/* a raw ICMP socket, by family */
 	EV_KIND_CNT

@@ -155,6 +155,9 @@ struct sk_ops {
 	/* Next entry of the error queue; up to LEN payload bytes of the culprit go to BUF; -EAGAIN: empty */
 	int (*recv_err)(struct sk *s, int h, struct sk_err *ret, void *buf, uint32_t len);
 
+	/* Whether the host has this address; true as well if nobody knows. Costs some calls. */
+	bool (*has_addr)(struct sk *s, const struct sk_addr *a);
+
 	/* --- sockets of the guest itself, where its kernel is ours --- */
 	/* Whether one would get what REMOTE sends to LOCAL, over TCP or else UDP: 1, 0, or negative errno */
 	int (*guest_has)(struct sk *s, bool tcp, const struct sk_addr *local, const struct sk_addr *remote);

@@ -50,6 +50,7 @@ struct proto {
 	uint32_t udp_given;			/* datagrams that went to the guest since app's last look */
 	bool udp_burst;				/* several datagrams at once went somewhere: the turn of who reads them (app) */
 	bool flow_gone;				/* a flow or descriptor became free: paused listeners may go on */
+	uint32_t net_gen;			/* app's: changes when addresses or default routes of the host do */
 	uint32_t dns_cnt;			/* counts the use of resolvers behind the forwarding address */
 	uint32_t evict_at;			/* where the search for a flow to give up goes on ... */
 	ns_t evict_next;			/* ... and, after one in vain, when */

@@ -153,7 +153,7 @@ struct app {
 	struct app_late *late;
 	unsigned late_cnt;
 	int late_fd;			/* notifications, -1: nothing to wait for */
-	int own_fd;			/* the same for own.c */
+	int own_fd;			/* the same for own.c, -1: none */
 	struct app_auto follow[2];	/* by where we listen: on the host, in the namespace */
 	ns_t follow_at;			/* when to look again, NS_NEVER: no rule asks for it */
 	uint32_t *ours;			/* inodes of our listening sockets, in order, if there are such rules */

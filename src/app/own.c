@@ -6,8 +6,9 @@
  * namespace's from then on: what its programs send there must not go to a
  * stranger who has it next.
  *
- * One notification socket with either option, none otherwise. What a
- * notification says does not matter: it is a reason to look.
+ * One notification socket. What a notification says does not matter: it is a
+ * reason to look, also for flows of datagrams, whose sockets are connected and
+ * would keep the source address that they began with.
  */
 #include <errno.h>
 #include <string.h>
@@ -62,16 +63,20 @@ static bool follows(const struct app *a, enum fwd_family fam)
 
 int app_own_open(struct app *a, struct err *e)
 {
+	const bool needed = a->conf.host_own_addr || follows(a, FWD_V4) || follows(a, FWD_V6);
 	const struct ev_ref ref = { .kind = EV_KIND_OWN };
+	struct err why;
 	int r;
 
 	a->own_fd = -1;
-	if (!a->conf.host_own_addr && !follows(a, FWD_V4) && !follows(a, FWD_V6))
+	if (a->conf.splice_only)
 		return 0;
-	a->own_fd = nl_monitor_open(e);
-	if (a->own_fd < 0)
-		return a->own_fd;
-	r = a->ev->ops->set(a->ev, a->own_fd, ref, EV_IN | EV_LEVEL | EV_FIRST);
+	a->own_fd = nl_monitor_open(&why);
+	if (a->own_fd < 0 && needed)
+		return err_set(e, a->own_fd, "%s", why.text);
+	if (a->own_fd < 0 || nl_monitor_ways(a->own_fd, &why))
+		app_log(&a->log, APP_INFO, "%s; flows of datagrams may end with the host's address", why.text);
+	r = a->own_fd < 0 ? 0 : a->ev->ops->set(a->ev, a->own_fd, ref, EV_IN | EV_LEVEL | EV_FIRST);
 	return r ? err_set(e, r, "Can't watch for addresses: %s", strerror(-r)) : 0;
 }
 
@@ -103,6 +108,7 @@ void app_own_event(struct app *a, const struct ev_hit *hit)
 {
 	(void)hit;
 	nl_monitor_drain(a->own_fd);
+	a->path.p.net_gen++;
 	for (int f = 0; f < FWD_FAMILIES; f++) {
 		struct fwd_family_set *s = &a->fwd.f[f];
 

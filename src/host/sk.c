@@ -332,6 +332,7 @@ static const struct sk_ops sk_host_ops = {
 	.recv_dgrams = sk_recv_dgrams,
 	.send_dgrams = sk_send_dgrams,
 	.recv_err = sk_recv_err,
+	.has_addr = sk_has_addr,
 	.guest_has = sk_guest_has,
 };
 

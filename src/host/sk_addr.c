@@ -84,19 +84,34 @@ int sk_new(struct sk_host *s, const struct inaddr *to, int type, int proto)
 	return fd;
 }
 
-bool sk_host_has_addr(const struct inaddr *a, const char *ifname)
+/* Bound to an address, some port: 0, or errno */
+static int addr_try(const struct sk_addr *a, const char *ifname)
 {
-	const int af = inaddr_is_v4(a) ? AF_INET : AF_INET6;
-	const struct sk_addr any_port = { .a = *a };
-	int fd = socket(af, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	const int af = inaddr_is_v4(&a->a) ? AF_INET : AF_INET6;
+	const struct sk_addr any_port = { .a = a->a, .scope = a->scope };
+	int fd = socket(af, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
 	union sk_sockaddr sa;
 	socklen_t len = sk_to_sockaddr(&any_port, af, &sa);
-	bool ok = fd >= 0;
 
-	if (ok && ifname)
-		ok = !setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, ifname, (socklen_t)strlen(ifname));
-	ok = ok && (!bind(fd, &sa.sa, len) || errno == EADDRINUSE);	/* out of ports is another matter */
-	if (fd >= 0)
-		close(fd);
-	return ok;
+	if (fd < 0)
+		return errno;
+	if (ifname && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, ifname, (socklen_t)strlen(ifname)))
+		err = errno;
+	else if (bind(fd, &sa.sa, len) && errno != EADDRINUSE)	/* out of ports is another matter */
+		err = errno;
+	close(fd);
+	return err;
+}
+
+bool sk_host_has_addr(const struct inaddr *a, const char *ifname)
+{
+	const struct sk_addr addr = { .a = *a };
+
+	return !addr_try(&addr, ifname);
+}
+
+bool sk_has_addr(struct sk *s, const struct sk_addr *a)
+{
+	(void)s;
+	return addr_try(a, NULL) != EADDRNOTAVAIL;
 }

@@ -22,10 +22,6 @@
 #define UDP_GRO		104
 #endif
 #define SK_DGRAMS	64		/* in one call */
-/* The default of 208 KiB holds some 90 datagrams of 1400 bytes: less than a millisecond of a fast sender, which is how long
- * another process may keep the processor
- */
-#define SK_RCVBUF	(1 << 20)
 /* Payload that passes every path, or is DF's least use: it goes with the kernel's default, which saves most flows a call */
 #define SK_SMALL4	512
 #define SK_SMALL6	1232

@@ -27,6 +27,7 @@ int sk_ping_open(struct sk *s, struct ev_ref ref, const struct sk_addr *to, cons
 		return fd;
 	sk_set_int(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVERR : IP_RECVERR, 1);
 	sk_set_int(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVTCLASS : IP_RECVTOS, 1);
+	sk_set_int(fd, SOL_SOCKET, SO_RCVBUF, SK_RCVBUF);
 	if (!inaddr_is_unset(from)) {
 		struct sk_addr src = { .a = *from, .scope = to->scope };
 
@@ -103,6 +104,7 @@ int sk_host_ping_raw(struct sk_host *s, bool v6, uint8_t high)
 		return err;
 	}
 	sk_set_int(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVTCLASS : IP_RECVTOS, 1);
+	sk_set_int(fd, SOL_SOCKET, SO_RCVBUF, SK_RCVBUF);
 	s->slot[fd].ip_hdr = !v6;
 	return fd;
 }

@@ -13,6 +13,11 @@
 #define SK_PEEK_UNSET	(-1)
 #define SK_TTL_USUAL	64		/* the default of kernels (RFC 1700): needs no control message, which costs a route look-up */
 
+/* The default of 208 KiB holds some 90 datagrams of 1400 bytes: less than a millisecond of a fast sender, which is how long
+ * another process may keep the processor
+ */
+#define SK_RCVBUF	(1 << 20)
+
 enum sk_cut {				/* what a datagram socket does with what is too big for the path */
 	SK_CUT_USUAL,			/* as the kernel decides (IP_PMTUDISC_WANT) */
 	SK_CUT_ALLOWED,			/* fragments, here or by routers */
@@ -71,6 +76,8 @@ int sk_ephemeral_connect(struct sk_ephemeral *e, int fd, const struct sk_addr *t
 /* Into a socket address of family AF (AF_INET6 takes both, IPv4 v4-mapped); returns its length */
 socklen_t sk_to_sockaddr(const struct sk_addr *a, int af, union sk_sockaddr *ret);
 void sk_from_sockaddr(const union sk_sockaddr *sa, struct sk_addr *ret);
+/* Entry of the ops table */
+bool sk_has_addr(struct sk *s, const struct sk_addr *a);
 int sk_set_int(int fd, int level, int name, int v);
 /* A bare one, of the host's network or, from the stock, the namespace's: descriptor or negative errno */
 int sk_make(struct sk_host *s, bool v6, int type, int proto);

@@ -49,8 +49,10 @@ struct splice_udp {
 	ns_t last;			/* datagram seen */
 	uint32_t chain;			/* of its bucket */
 	uint8_t cnt[SPLICE_SIDES];	/* datagrams from each side, counted up to 2 */
-	uint32_t first_len;		/* bytes of the first one */
-	uint8_t first_tos;		/* and its traffic class */
+	ns_t tried;			/* when it last went to the other address, 0: never */
+	uint8_t out;			/* the client's datagrams since the last error, counted up to 2 */
+	uint8_t out_tos;		/* traffic class of the last one ... */
+	uint32_t out_len;		/* ... and its bytes */
 };
 
 struct splice_flow {
@@ -64,7 +66,7 @@ struct splice_flow {
 	int h[SPLICE_SIDES];		/* UDP: at the front the listener, which others share */
 	struct twheel_timer timer;
 	struct sk_addr to;		/* at the back */
-	struct sk_addr alt;		/* where to try next, port 0: nowhere */
+	struct sk_addr alt;		/* where to try next, port 0: nowhere. UDP: to and fro, until somebody answers */
 	union {
 		struct splice_dir dir[SPLICE_SIDES];	/* by source */
 		struct splice_udp udp;

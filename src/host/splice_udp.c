@@ -5,8 +5,9 @@
  * through the listener, from the address that the client used. Sizes are kept,
  * empty datagrams are datagrams.
  *
- * If the first datagram is refused the other family's address is used from then
- * on, and it is sent there again if the error quotes all of it.
+ * As long as nobody has answered, a datagram that is refused makes the other
+ * family's address the one to use, and is sent there again if the error quotes all
+ * of it: whoever will listen, on whichever of the two, may come later.
  *
  * Refuses to tell a client of a closed port on the other side: the listener can't
  * answer with an ICMP error; it is counted.
@@ -19,6 +20,7 @@
 
 #define BATCHES		4		/* of one flow before others get their turn */
 #define EVICT_LOOK	64
+#define TRY_AGAIN	(100 * NS_MS)	/* between two changes of the address after the first: a flood must not cost a socket each */
 #define ERRORS		64		/* entries of an error queue in one turn */
 
 static bool addr_eq(const struct sk_addr *x, const struct sk_addr *y)
@@ -80,6 +82,11 @@ static void pass_on(struct splice *s, struct splice_flow *f, enum splice_side si
 			splice_refuse(s, SPLICE_REFUSE_UDP_SEND);
 	}
 	u->cnt[side] = (uint8_t)BYTES_MIN(u->cnt[side] + n, 2);
+	if (forth && n > 0) {
+		u->out = (uint8_t)BYTES_MIN(u->out + n, 2);
+		u->out_len = d[n - 1].len;
+		u->out_tos = d[n - 1].tos;
+	}
 	u->last = s->now;
 	if (!twheel_armed(&f->timer))
 		twheel_arm(&s->tw, &f->timer, deadline(s, f));
@@ -96,25 +103,35 @@ static int back_open(struct splice *s, struct splice_flow *f, const struct sk_ad
 	return h < 0 ? h : 0;
 }
 
-/* Nobody listens there, and nobody ever answered: the quoted datagram, LEN bytes in the buffer, goes to the next address */
-static void try_again(struct splice *s, struct splice_flow *f, uint32_t len)
+/* Nobody listens there: the quoted datagram, LEN bytes in the buffer, goes to the other address if nobody ever answered. Whether
+ * the flow has another socket now.
+ */
+static bool try_again(struct splice *s, struct splice_flow *f, uint32_t len)
 {
 	const enum splice_side back = splice_back(f);
-	const struct sk_addr from = { .port = f->udp.client.port };
-	struct sk_dgram d = { .iov = { { s->buf, len } }, .iov_cnt = 1, .len = len, .tos = f->udp.first_tos };
-
+	const struct sk_addr from = { .port = f->udp.client.port }, to = f->to;
+	struct splice_udp *u = &f->udp;
+	struct sk_dgram d = { .iov = { { s->buf, len } }, .iov_cnt = 1, .len = len, .tos = u->out_tos };
+	const bool whole = u->out == 1 && u->out_len == len;
 	const int before = f->h[back];
 
-	if (f->udp.cnt[back] || !splice_flow_elsewhere(f))
-		return;
+	u->out = 0;
+	if (!f->alt.port || u->cnt[back] || (u->tried && s->now - u->tried < TRY_AGAIN))
+		return false;
+	u->tried = s->now;
+	f->to = f->alt;
+	f->alt = to;
 	if (back_open(s, f, &from)) {
 		splice_refuse(s, SPLICE_REFUSE_UDP_OPEN);
+		f->alt = f->to;
+		f->to = to;
 		f->h[back] = before;
-		return;
+		return false;
 	}
 	splice_sk(s)->ops->close(splice_sk(s), before, SK_END_GRACEFUL);
-	if (f->udp.cnt[f->front] == 1 && f->udp.first_len == len)
+	if (whole)
 		pass_on(s, f, (enum splice_side)f->front, &d, 1);
+	return true;
 }
 
 /* The error queue of a socket, F's own if that is given */
@@ -126,10 +143,8 @@ static void errors_take(struct splice *s, int h, struct splice_flow *f)
 		if (splice_sk(s)->ops->recv_err(splice_sk(s), h, &err, s->buf, SPLICE_DGRAM_LEN))
 			return;
 		splice_refuse(s, SPLICE_REFUSE_UDP_ERROR);
-		if (f && err.code == ECONNREFUSED && f->alt.port) {
-			try_again(s, f, err.len);
+		if (f && err.code == ECONNREFUSED && try_again(s, f, err.len))
 			return;
-		}
 	}
 }
 
@@ -182,8 +197,6 @@ static struct splice_flow *flow_begin(struct splice *s, int listener, enum splic
 	u = &f->udp;
 	u->client = d->to_from;
 	u->local = d->local;
-	u->first_len = d->len;
-	u->first_tos = d->tos;
 	bucket = bucket_of(s, listener, &u->client, &u->local.a);
 	u->chain = *bucket;
 	*bucket = (uint32_t)(f - s->flow) + 1;

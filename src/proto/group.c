@@ -6,7 +6,8 @@
  * joined that concerns the guest's link only.
  *
  * What the guest sends to a group the host's kernel also gives to members on
- * this host, us among them: what just went out does not come back in.
+ * this host, us among them: what just went out does not come back in. Another
+ * host may say the same at the same time, and is heard.
  *
  * RFC 2236 3, RFC 3376 6, RFC 2710 4, RFC 3810 7, RFC 4605; W-4.
  */
@@ -331,6 +332,6 @@ bool group_is_echo(const struct proto *p, const struct sk_dgram *d)
 
 	for (uint32_t i = 0; i < GROUP_ECHOES; i++)
 		if (gs->echo[i].hash == hash && gs->echo[i].at + GROUP_ECHO >= p->env->now)
-			return true;
+			return p->env->sk->ops->has_addr(p->env->sk, &d->to_from);
 	return false;
 }

@@ -46,8 +46,11 @@ static int fake_dg_udp_open(struct sk *sk, struct ev_ref ref, const struct sk_ad
 {
 	const int h = fake_dg_open((struct fake_dg *)sk, (struct fake_dg_open){ .ref = ref, .local = *local, .to = *to });
 
-	if (h >= 0)
-		*ret_local = *local;
+	if (h < 0)
+		return h;
+	*ret_local = *local;
+	if (inaddr_is_unset(&local->a))
+		ret_local->a = ((struct fake_dg *)sk)->source;
 	return h;
 }
 
@@ -153,6 +156,11 @@ static int fake_dg_recv_err(struct sk *sk, int h, struct sk_err *ret, void *buf,
 	return 0;
 }
 
+static bool fake_dg_has_addr(struct sk *sk, const struct sk_addr *a)
+{
+	return inaddr_eq(&a->a, &((struct fake_dg *)sk)->host);
+}
+
 static int fake_dg_guest_has(struct sk *sk, bool tcp, const struct sk_addr *local, const struct sk_addr *remote)
 {
 	struct fake_dg *s = (struct fake_dg *)sk;
@@ -174,6 +182,7 @@ static const struct sk_ops fake_dg_ops = {
 	.recv_dgrams = fake_dg_recv,
 	.send_dgrams = fake_dg_send,
 	.recv_err = fake_dg_recv_err,
+	.has_addr = fake_dg_has_addr,
 	.guest_has = fake_dg_guest_has,
 };
 

@@ -45,6 +45,8 @@ struct fake_dg {
 	uint32_t fail_recvs;
 	int fail_err;			/* of recv_err() */
 	int next_h;
+	struct inaddr host;		/* the one address that has_addr() knows */
+	struct inaddr source;		/* what udp_open() chooses where the caller leaves it the choice */
 	int guest_has;			/* answer: 1, 0 or negative errno */
 	uint32_t guest_asked;		/* how often, and the last question: */
 	bool guest_tcp;

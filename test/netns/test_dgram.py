@@ -8,7 +8,7 @@ import struct
 import pytest
 
 import lab as L
-from nsnet import UdpServer, echo
+from nsnet import UdpServer, echo, until
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
 LEVEL = {4: socket.IPPROTO_IP, 6: socket.IPPROTO_IPV6}
@@ -140,6 +140,41 @@ def test_U05_ping_large(lab, fam):
         for size in (0, 1400, 1473, 8000):
             r = i.ct.run("ping", f"-{fam}", "-n", "-c1", "-W5", "-s", str(size), L.PEER[fam])
             assert " 0% packet loss" in r.stdout, size
+
+
+@FAM
+def test_ping_burst(lab, fam):
+    """A burst of pings: its replies come faster than anybody reads them, and none is lost."""
+    with lab.start() as i:
+        i.ct.run("ping", f"-{fam}", "-n", "-c1", "-W5", L.PEER[fam])  # neighbours are known: who waits for one waits in a short queue
+        r = i.ct.run("ping", f"-{fam}", "-n", "-f", "-c100", "-l100", "-W5", "-s1000", L.PEER[fam], check=False)
+        assert " 0% packet loss" in r.stdout, r.stdout
+
+
+def test_host_changes_address(own_lab):
+    """The host gets other addresses, and its old ones go: sockets that have talked before go on, as on the host itself."""
+    lab, p, socks, new = own_lab, L.port(), {}, {4: "10.77.0.22", 6: "fd77::22"}
+    with lab.start() as i:
+        for fam in (4, 6):
+            srv, s = UdpServer(lab.peer.udp(L.FAR[fam], p)), i.ct.udp(L.ANY[fam])
+            socks[fam] = srv, s
+            s.sendto(b"a", (L.FAR[fam], p))
+            assert s.recv(9) == b"a" and srv.seen[-1][1][0] == L.HST[fam]
+        lab.batch(lab.hst, "addr flush dev up0 scope global", f"addr add {new[4]}/24 dev up0", f"addr add {new[6]}/64 dev up0 nodad",
+                  f"route replace default via {L.GW[4]}", f"-6 route replace default via {L.GW[6]}")
+        for fam, (srv, s) in socks.items():
+            s.settimeout(.2)
+
+            def answered():
+                s.sendto(b"b", (L.FAR[fam], p))
+                try:
+                    return s.recv(9) == b"b"
+                except socket.timeout:
+                    return False
+            until("an answer", answered, 5)
+            assert srv.seen[-1][1][0] == new[fam]
+            srv.close()
+            s.close()
 
 
 # -- protocols that are none of ours

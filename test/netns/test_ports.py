@@ -432,7 +432,8 @@ def test_port_that_is_taken_when_the_interface_comes(own_lab):
 
 
 def test_nothing_is_watched_without_need(own_lab):
-    """Only an instance with a rule that names an interface, other than lo, is told of changes of the host's network."""
+    """Only an instance with a rule that names an interface, other than lo, is told of all changes of the host's network; any
+    other that has a link, of addresses and default routes."""
     lab, p = own_lab, L.port()
 
     def watches(*opts):
@@ -440,5 +441,6 @@ def test_nothing_is_watched_without_need(own_lab):
             kernel = lab.out(*lab.hst.prefix, "cat", "/proc/net/netlink").split("\n")[1:-1]
             have = [os.readlink(f"/proc/{i.pid}/fd/{n}") for n in os.listdir(f"/proc/{i.pid}/fd")]
             return [x for x in kernel if f"socket:[{x.split()[-1]}]" in have]
-    assert not watches("-t", str(p), "-u", f"%lo/{p}", "-t", spec(L.HST[4], p + 1))
-    assert watches("-t", f"%up0/{p}")
+    assert len(watches("-t", str(p), "-u", f"%lo/{p}", "-t", spec(L.HST[4], p + 1))) == 1
+    assert not watches("-t", str(p), "--splice-only")
+    assert len(watches("-t", f"%up0/{p}")) == 2

@@ -168,6 +168,37 @@ static void udp_other_family(int mode)
 	rig_close(r);
 }
 
+/* Nobody listens yet, on either family: the client that goes on is heard by whoever comes, on whichever of the two */
+static void udp_server_comes(int mode)
+{
+	struct rig *r = rig_open(mode, SK_UDP);
+	const int own = r->af, other = own == AF_INET ? AF_INET6 : AF_INET;
+
+	for (unsigned n = 0; n < 4; n++) {
+		int c = client(r, SOCK_DGRAM);
+
+		close(r->server);
+		r->server = -1;
+		r->s.stats.refused[SPLICE_REFUSE_UDP_ERROR] = 0;
+		put(r, c, "1", 1);
+		UNTIL(r, r->s.stats.refused[SPLICE_REFUSE_UDP_ERROR] == 2);
+		if (n & 2) {			/* the other way round */
+			r->now += NS_S;
+			put(r, c, "2", 1);
+			UNTIL(r, r->s.stats.refused[SPLICE_REFUSE_UDP_ERROR] == 4);
+		}
+		put(r, c, "3", 1);		/* too soon for another change */
+		UNTIL(r, r->s.stats.refused[SPLICE_REFUSE_UDP_ERROR] == (n & 2 ? 5 : 3));
+		server_open(r, n & 1 ? other : own);
+		r->now += NS_S;
+		put(r, c, "4", 1);
+		UNTIL(r, recv(r->server, r->buf, CHUNK, 0) == 1);
+		assert_int_equal(r->buf[0], '4');
+		close(c);
+	}
+	rig_close(r);
+}
+
 static void class_set(int fd, int af, int tos)
 {
 	const bool v4 = af == AF_INET;
@@ -291,8 +322,8 @@ static void udp_evict(int mode)
 	rig_close(r);
 }
 
-#define BOTH_LIST(X) X(udp_sizes) X(udp_timeouts) X(udp_errors) X(udp_many) X(udp_other_family) X(udp_class) X(udp_evict) \
-	X(udp_traced)
+#define BOTH_LIST(X) X(udp_sizes) X(udp_timeouts) X(udp_errors) X(udp_many) X(udp_other_family) X(udp_server_comes) X(udp_class) \
+	X(udp_evict) X(udp_traced)
 BOTH_LIST(BOTH)
 IN_BOTH(listener_gone)
 

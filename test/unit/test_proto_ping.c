@@ -289,6 +289,25 @@ static void test_budget(void **state)
 	assert_false(f->ready);
 }
 
+/* The host's addresses or routes are others: a new socket, which may have another source address */
+static void test_network_changes(void **state)
+{
+	struct rig *r = *state;
+	struct flow *f = open_flow(r);
+
+	r->p.net_gen++;
+	put(r, &r->far, 2, 56, 1);
+	f = push(r);
+	assert_int_equal(r->dg.open_cnt, 2);
+	assert_true(r->dg.opened[0].closed);
+	assert_int_equal(f->h, r->dg.opened[1].h);
+	assert_int_equal(r->dg.sent[0].h, f->h);
+	put(r, &r->far, 3, 56, 1);
+	assert_ptr_equal(push(r), f);
+	assert_int_equal(r->dg.open_cnt, 2);
+	assert_int_equal(r->flows.cnt, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -301,6 +320,7 @@ int main(void)
 		RIG_BOTH(test_errors),
 		RIG_BOTH(test_send_fails),
 		RIG_BOTH(test_budget),
+		RIG_BOTH(test_network_changes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

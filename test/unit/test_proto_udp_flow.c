@@ -428,6 +428,94 @@ static void test_end(void **state)
 	assert_true(twheel_next(&r->tw) == NS_NEVER);
 }
 
+/* The host has another address, or another way to that peer: the guest's next datagram leaves from there, and no other flow
+ * notices
+ */
+static void test_source_changes(void **state)
+{
+	struct rig *r = *state;
+	const struct inaddr first = rig_addr(r->v4 ? "192.0.2.1" : "2001:db8:a::1");
+	const struct inaddr then = rig_addr(r->v4 ? "192.0.2.2" : "2001:db8:a::2");
+	struct flow *f;
+
+	r->dg.source = first;
+	f = open_flow(r);
+	r->p.net_gen++;
+	put(r, &r->far, 5, 0, 1);
+	assert_ptr_equal(push(r, &r->far), f);
+	assert_int_equal(f->h, 100);
+	assert_int_equal(r->dg.open_cnt, 2);
+	assert_int_equal(r->dg.opened[1].local.port, 0);	/* only to ask */
+	assert_true(r->dg.opened[1].closed);
+	assert_int_equal(r->dg.sent[0].h, 100);
+	put(r, &r->far, 5, 0, 1);
+	push(r, &r->far);
+	assert_int_equal(r->dg.open_cnt, 2);			/* once for each change */
+
+	r->dg.source = then;
+	r->p.net_gen++;
+	put(r, &r->far, 5, 0, 1);
+	f = push(r, &r->far);
+	assert_int_equal(r->dg.open_cnt, 4);
+	assert_true(r->dg.opened[0].closed && r->dg.opened[2].closed && !r->dg.opened[3].closed);
+	assert_int_equal(r->dg.opened[3].local.port, GUEST_PORT);
+	assert_int_equal(f->h, r->dg.opened[3].h);
+	assert_int_equal(r->dg.sent[2].h, f->h);
+	assert_int_equal(r->flows.cnt, 1);
+	assert_int_equal(r->p.udp_sockets, 1);
+
+	r->dg.fail_open = -ENETUNREACH;		/* no address at all: as for a new flow */
+	r->p.net_gen++;
+	put(r, &r->far, 5, 0, 1);
+	f = push(r, &r->far);
+	assert_int_equal(f->h, -1);
+	assert_int_equal(udp_body(f)->refused, ENETUNREACH);
+	assert_int_equal(r->p.udp_sockets, 0);
+}
+
+/* IPv6: a new temporary address is no reason to leave the old one, as long as that is there and the prefix is the same */
+static void test_source_temporary(void **state)
+{
+	struct rig *r = *state;
+	const struct inaddr first = rig_addr(r->v4 ? "192.0.2.1" : "2001:db8:a::1");
+	const struct inaddr then = rig_addr(r->v4 ? "192.0.2.2" : "2001:db8:a::2");
+	struct flow *f;
+
+	r->dg.source = r->dg.host = first;
+	f = open_flow(r);
+	r->dg.source = then;
+	for (unsigned i = 0; i < 2; i++) {
+		r->p.net_gen++;
+		put(r, &r->far, 5, 0, 1);
+		f = push(r, &r->far);
+		assert_int_equal(r->dg.opened[0].closed, r->v4 || i);
+		r->dg.host = then;		/* and now it is gone */
+	}
+	rig_same(&udp_body(f)->src, &then);
+}
+
+/* No descriptor is no sign of a change, and a loopback address stays what it is */
+static void test_source_unknown(void **state)
+{
+	struct rig *r = *state;
+	struct flow *f = open_flow(r);
+
+	r->dg.fail_open = -EMFILE;
+	r->p.net_gen++;
+	put(r, &r->far, 5, 0, 1);
+	assert_ptr_equal(push(r, &r->far), f);
+	assert_int_equal(f->h, 100);
+	r->dg.fail_open = 0;
+	put(r, &r->router, 5, 0, 1);
+	f = push(r, &r->router);
+	assert_true(inaddr_is_loopback(&udp_body(f)->to.a));
+	r->dg.source = rig_addr(r->v4 ? "192.0.2.2" : "2001:db8:a::2");
+	r->p.net_gen++;
+	put(r, &r->router, 5, 0, 1);
+	assert_ptr_equal(push(r, &r->router), f);
+	assert_int_equal(r->dg.open_cnt, 2 + 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -447,6 +535,9 @@ int main(void)
 		RIG_BOTH(test_host_meets_guest),
 		RIG_BOTH(test_answer_key),
 		RIG_BOTH(test_end),
+		RIG_BOTH(test_source_changes),
+		RIG_BOTH(test_source_temporary),
+		RIG_BOTH(test_source_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

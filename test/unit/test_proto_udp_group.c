@@ -168,14 +168,20 @@ static void test_broadcast_in(void **state)
 	put(r, &group, 9, 4, 1);
 	push(r, &group);
 	rig_pattern(b, sizeof(b), 4);
+	r->dg.host = peer;
 	fake_dg_arrive(&r->dg, f->h, &own, b, sizeof(b));
 	ready(r, f, EV_IN);
 	assert_int_equal(r->drops.cnt[DROP_GROUP_ECHO], 1);
 	assert_int_equal(r->l2.cnt, 1);
-	r->env.now += NS_S;		/* another's, that says the same */
+	r->dg.host = peer_of(r, 2);	/* another host says the same at the same time */
 	fake_dg_arrive(&r->dg, f->h, &own, b, sizeof(b));
 	ready(r, f, EV_IN);
 	assert_int_equal(r->l2.cnt, 2);
+	r->dg.host = peer;
+	r->env.now += NS_S;		/* another program of the host, later */
+	fake_dg_arrive(&r->dg, f->h, &own, b, sizeof(b));
+	ready(r, f, EV_IN);
+	assert_int_equal(r->l2.cnt, 3);
 	free(gs);
 }
 
@@ -226,6 +232,22 @@ static void test_refused(void **state)
 	assert_int_equal(r->l2.cnt, 0);
 }
 
+/* What is too big goes in fragments, whatever its TTL and DF say: to nobody would an error be told */
+static void test_too_big(void **state)
+{
+	struct rig *r = *state;
+	const struct inaddr group = group_of(r);
+	static const uint8_t ttl[] = { 1, 31, 32, 255 };
+
+	for (unsigned i = 0; i < BYTES_COUNT(ttl); i++) {
+		put(r, &group, 3000, i, 1)->ip.ttl = ttl[i];
+		push(r, &group);
+		assert_int_equal(r->dg.sent_cnt, i + 1);
+		assert_int_equal(r->dg.sent[i].d.ttl, ttl[i]);
+		assert_int_equal(r->dg.sent[i].d.df, SK_DF_NO);
+	}
+}
+
 /* More than a turn's worth waits: the flow goes on in the next */
 static void test_much(void **state)
 {
@@ -251,7 +273,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_BOTH(test_all_answer), RIG_BOTH(test_ends), RIG_BOTH(test_nobody), RIG_BOTH(test_broadcast_in),
-		RIG_BOTH(test_broadcast_out), RIG_BOTH(test_refused), RIG_BOTH(test_much),
+		RIG_BOTH(test_broadcast_out), RIG_BOTH(test_refused), RIG_BOTH(test_much), RIG_BOTH(test_too_big),
 	};
 
 	return cmocka_run_group_tests_name("proto/udp_group", tests, NULL, NULL);

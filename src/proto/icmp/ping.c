@@ -80,6 +80,7 @@ static struct flow *ping_open(struct proto *p, const struct flow_key *key)
 	}
 	g = ping_body(f);
 	g->last = p->env->now;
+	g->net_gen = p->net_gen;
 	g->to = proto_host_addr(p, &key->far, 0);
 	from = proto_host_from(p, &g->to);
 	h = sk->ops->ping_open(sk, flow_ref(p->flows, f), &g->to, &from);
@@ -181,6 +182,10 @@ void ping_guest(struct proto *p, const struct proto_pkt *pkt)
 	}
 	key.guest_port = h.id;
 	f = flow_find(p->flows, &key);
+	if (f && f->h >= 0 && !ping_body(f)->raw && ping_body(f)->net_gen != p->net_gen) {
+		ping_end(p, f);		/* connected, it would keep its source address */
+		f = NULL;
+	}
 	if (!f)
 		f = ping_open(p, &key);
 	if (!f)

@@ -15,6 +15,7 @@
 struct ping_flow {
 	ns_t last;			/* last request */
 	struct sk_addr to;
+	uint32_t net_gen;		/* proto.net_gen when it was opened */
 	int refused;			/* errno of a failed open */
 	struct ping_raw *raw;		/* whose socket the flow's handle is; NULL: its own */
 	uint16_t raw_id;		/* identifier there */

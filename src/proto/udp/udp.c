@@ -74,6 +74,14 @@ static uint8_t *send_copy(struct udp_send *s, const struct view *v)
 	return at;
 }
 
+/* What becomes of it if it is too big. No router says so of what goes to a group (RFC 1112 7.2, RFC 1122 3.2.2), and a TTL of 1
+ * is the usual one there, not that of a probe.
+ */
+static uint8_t send_df(const struct udp_send *s, const struct wire_ip *ip)
+{
+	return udp_body(s->f)->open ? SK_DF_NO : (uint8_t)proto_df(ip);
+}
+
 /* Make the datagram part of the last entry if both are alike */
 static bool send_join(struct udp_send *s, const struct view *v, const struct wire_ip *ip)
 {
@@ -81,7 +89,7 @@ static bool send_join(struct udp_send *s, const struct view *v, const struct wir
 	uint32_t need = v->len;
 
 	if (!s->cnt || !s->seg || !v->len || v->len > s->seg || s->seg_cnt == UDP_SEG_MAX ||
-	    d->len + v->len > UDP_RUN_MAX || d->ttl != ip->ttl || d->tos != ip->tos || d->df != proto_df(ip))
+	    d->len + v->len > UDP_RUN_MAX || d->ttl != ip->ttl || d->tos != ip->tos || d->df != send_df(s, ip))
 		return false;
 	if (!s->copied)
 		need += d->len;
@@ -130,7 +138,7 @@ static void send_add(struct udp_send *s, const struct view *v, const struct wire
 	d->seg = v->len > seg ? (uint16_t)seg : 0;
 	d->ttl = ip->ttl ? ip->ttl : 1;
 	d->tos = ip->tos;
-	d->df = (uint8_t)proto_df(ip);
+	d->df = send_df(s, ip);
 	if (u->by_host || u->open) {
 		d->to_from = u->to;
 		d->local = u->local;
@@ -207,6 +215,8 @@ void udp_guest(struct proto *p, const struct flow_key *key, struct flow *f, cons
 		f = udp_flow_answer(p, key);
 	if (!f && why == DROP_CNT)
 		f = udp_flow_guest(p, key);
+	else if (f && why == DROP_CNT && udp_body(f)->net_gen != p->net_gen && udp_has_socket(f) && !udp_body(f)->open)
+		f = udp_flow_follow(p, f);
 	for (i = first; why != DROP_CNT && i != FLOW_NONE; i = pkt[i].next)
 		env_drop(p->env, why);
 	if (why != DROP_CNT || !f)

@@ -54,6 +54,7 @@ struct flow *udp_flow_new(struct proto *p, const struct flow_key *key)
 	p->udp_flows++;
 	f->h = -1;
 	udp_body(f)->last = p->env->now;
+	udp_body(f)->net_gen = p->net_gen;
 	return f;
 }
 
@@ -74,7 +75,44 @@ int udp_flow_open(struct proto *p, struct flow *f, const struct sk_addr *to)
 	/* a flow that has a socket could be the one to go */
 	if ((h == -EMFILE || h == -ENFILE) && f->h < 0 && proto_evict(p))
 		h = sk->ops->udp_open(sk, flow_ref(p->flows, f), &local, to, &got);
+	if (h >= 0)
+		udp_body(f)->src = got.a;
 	return h;
+}
+
+/* Whether the address that the flow's socket has will still do: what another socket gets tells. A temporary address gives way to
+ * the next one of the same prefix, but what began with it may stay with it (RFC 8981 3.4).
+ */
+static bool flow_src_holds(struct proto *p, struct flow *f)
+{
+	const struct udp_flow *u = udp_body(f);
+	const struct sk_addr local = { .a = proto_host_from(p, &u->to) };
+	struct sk *sk = p->env->sk;
+	struct sk_addr got;
+	const int h = sk->ops->udp_open(sk, (struct ev_ref){ 0 }, &local, &u->to, &got);
+
+	if (h == -EMFILE || h == -ENFILE)
+		return true;
+	if (h < 0)
+		return false;
+	sk->ops->close(sk, h, SK_END_GRACEFUL);
+	if (inaddr_eq(&got.a, &u->src))
+		return true;
+	return !inaddr_is_v4(&u->src) && !memcmp(got.a.b, u->src.b, UDP_PREFIX_LEN) &&
+	       sk->ops->has_addr(sk, &(struct sk_addr){ .a = u->src, .scope = u->to.scope });
+}
+
+struct flow *udp_flow_follow(struct proto *p, struct flow *f)
+{
+	const struct flow_key key = f->key;
+	struct udp_flow *u = udp_body(f);
+
+	u->net_gen = p->net_gen;
+	if (inaddr_is_loopback(&u->to.a) || flow_src_holds(p, f))
+		return f;
+	trace_add(p->env->tr, p->env->now, "udp: source has changed", flow_idx(p->flows, f), key.far_port, 0);
+	udp_end(p, f);
+	return udp_flow_guest(p, &key);
 }
 
 struct flow *udp_flow_guest(struct proto *p, const struct flow_key *key)

@@ -19,6 +19,8 @@
 #define UDP_DNS		(5 * NS_S)	/* after the answer: as long as a resolver waits before it asks again */
 #define UDP_REFUSED	NS_S		/* how long a failed open answers for its tuple */
 
+#define UDP_PREFIX_LEN	8		/* bytes of an IPv6 address that name its link (RFC 4291 2.5.1) */
+
 #define UDP_DNS_KEPT	272		/* bytes of messages: queries for both families of most names, and what one server said to them */
 
 struct udp_dns {			/* all zero: the flow does not go to the forwarding address */
@@ -36,6 +38,8 @@ struct udp_dns {			/* all zero: the flow does not go to the forwarding address *
 struct udp_flow {
 	ns_t last;			/* last datagram, either way */
 	struct sk_addr to;		/* the peer on the host side */
+	struct inaddr src;		/* of the flow's own socket, as the host chose it */
+	uint32_t net_gen;		/* proto.net_gen when that was right */
 	struct sk_addr local;		/* by_host: address that the peer used; open: source and interface. Port 0: the kernel's choice */
 	int refused;			/* errno of a failed open; the flow's handle is then -1 */
 	bool by_host;			/* the handle is a published port's, or the owner's: not ours to close */
@@ -80,6 +84,10 @@ int udp_flow_host_key(struct proto *p, const struct udp_listener *l, const struc
  * listen on all of them; NULL: none
  */
 struct flow *udp_flow_answer(const struct proto *p, const struct flow_key *key);
+/* The guest sends in a flow with a socket of its own: the flow, a new one if the host would send from another address by now;
+ * NULL, and counted: none
+ */
+struct flow *udp_flow_follow(struct proto *p, struct flow *f);
 /* A socket of the flow towards TO: its handle, or negative errno */
 int udp_flow_open(struct proto *p, struct flow *f, const struct sk_addr *to);
 /* Set the timer to what comes first */
