@@ -47,7 +47,9 @@ int box_daemon_fork(struct box_daemon *d, int pid_fd, struct err *e);
  * is set; if it is not, the child has said why.
  */
 int box_daemon_wait(struct box_daemon *d, struct err *e);
-/* Child: own session, /dev/null on 0 to 2, terminal signals ignored, then let the parent go */
+/* Child: own session, terminal signals ignored, let the parent write the PID file and go, then /dev/null on 0 to 2. Fails if the
+ * parent has gone before that.
+ */
 int box_daemon_ready(struct box_daemon *d, struct err *e);
 
 #endif

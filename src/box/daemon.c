@@ -178,13 +178,17 @@ int box_daemon_wait(struct box_daemon *d, struct err *e)
 	if (d->pid_fd >= 0)
 		rc = box_pidfile_write(d->pid_fd, d->child, e);
 	if (rc)
-		kill(d->child, SIGTERM);
+		kill(d->child, SIGKILL);	/* it waits, and has nothing to say */
+	else
+		(void)send(d->sync_fd, "g", 1, MSG_NOSIGNAL);
 	return rc;
 }
 
 int box_daemon_ready(struct box_daemon *d, struct err *e)
 {
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	ssize_t n;
+	char c;
 
 	if (null < 0)
 		return err_set(e, -errno, "Cannot open /dev/null: %s", strerror(errno));
@@ -194,9 +198,13 @@ int box_daemon_ready(struct box_daemon *d, struct err *e)
 	signal(SIGINT, SIG_IGN);
 	signal(SIGUSR1, SIG_IGN);
 	signal(SIGUSR2, SIG_IGN);
-	if (send(d->sync_fd, "r", 1, MSG_NOSIGNAL) != 1) {
+	/* If it was ended before it has said who we are, nobody knows that there is something to end */
+	n = send(d->sync_fd, "r", 1, MSG_NOSIGNAL);
+	while (n == 1 && (n = recv(d->sync_fd, &c, 1, 0)) < 0 && errno == EINTR)
+		n = 1;
+	if (n != 1) {
 		close(null);
-		return err_set(e, -errno, "The process that started us has gone: %s", strerror(errno));
+		return err_set(e, -EPIPE, "The process that started us has gone");
 	}
 	close(d->sync_fd);
 	d->sync_fd = -1;

@@ -124,6 +124,31 @@ def test_detached(lab, mode):
         i.gone(1)
 
 
+def test_starter_is_ended(lab):
+    """Who ends the starting process before it has told the daemon's PID leaves nothing that nobody knows."""
+    _, hold = lab.holder(["unshare", "-rUn"])
+    fifo = lab.file("fifo")
+    os.mkfifo(fifo)
+    os.chown(fifo, L.UID, L.UID)
+    full = os.open(fifo, os.O_RDWR)
+    fcntl.fcntl(full, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(full, b"x" * 4096)
+    p = lab.spawn(*lab.argv(*CONF, "-P", fifo, str(hold.pid)))
+
+    def there():
+        return "up0" in lab.out("nsenter", "-t", str(hold.pid), "-n", "ip", "-br", "link")
+
+    def writes():
+        with open(f"/proc/{p.pid}/syscall") as f:
+            return f.read().split()[0] in ("1", "64")  # on x86-64, on aarch64
+    until("the daemon is there", there)
+    until("its parent writes", writes)
+    p.kill()
+    p.wait()
+    until("the daemon has gone", lambda: not there())
+    os.close(full)
+
+
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGQUIT])
 def test_terminated(lab, sig):
     with lab.start(mode="pid", fg=True) as i:
