@@ -293,6 +293,8 @@ def test_D12_many_peers(own_lab, fam, record_property):
 def test_D15_empty_datagrams_and_errors(lab, fam):
     """D15: empty datagrams both ways and ICMP errors, by the thousand: all arrive, and nothing spins afterwards."""
     p, closed = L.port(), L.port()
+    for key in ("net.ipv4.icmp_ratelimit", "net.ipv6.icmp.ratelimit"):
+        lab.peer.sysctl(key, 0)  # else a handful, and fewer on a busy machine
     with lab.start("-u", str(p)) as i, i.ct.udp(L.ANY[fam], p) as near, lab.peer.udp(to=(L.HST[fam], p)) as far, \
             i.ct.udp(to=(L.PEER[fam], closed)) as lost:
         for s in (near, far):
@@ -308,7 +310,7 @@ def test_D15_empty_datagrams_and_errors(lab, fam):
                 lost.send(b"")
             except ConnectionRefusedError:
                 refused += 1
-        assert refused > 5  # the peer's kernel limits how many it sends
+        assert refused > 100
         until("it sleeps", lambda: i.switches() == i.switches())
         before = i.switches()
         time.sleep(1)  # that nothing happens has no other sign
