@@ -219,8 +219,7 @@ def test_D23_datagrams_of_all_sizes(lab, way, record_property):
         for size in (1400, 8972, 65507):
             for back in (False, True):
                 srv = srv_ns.spawn("iperf3", "-s", "-1", "-p", str(p))
-                until("iperf3 listens", lambda: f":{p:04X} " in srv_ns.call(lambda: L._content("/proc/thread-self/net/tcp6") +
-                                                                        L._content("/proc/thread-self/net/tcp")))
+                until("iperf3 listens", lambda: f":{p} " in lab.out(*srv_ns.prefix, "ss", "-Hltn"))
                 got = cli.run("iperf3", "-c", dst, "-p", str(p), "-u", "-l", str(size), "-b", "100M", "-t", "1", "-J",
                               *["-R"] * back, timeout=60)
                 srv.wait(20)
