@@ -58,23 +58,22 @@ static void log_init(struct app *a)
 		app_log(&a->log, APP_WARN, "%s", a->conf.warn[i]);
 }
 
-/* The host's ephemeral ports, if they can be read */
-static bool ephemeral_ports(uint16_t *ret_first, uint16_t *ret_last)
+/* The host's ephemeral ports; all zero: they can't be read */
+static struct sk_ports ephemeral_ports(void)
 {
 	unsigned first, last;
 
 	if (app_proc_numbers("/proc/sys/net/ipv4/ip_local_port_range", &first, &last) != 2 || first > last || last > 65535)
-		return false;
-	*ret_first = (uint16_t)first;
-	*ret_last = (uint16_t)last;
-	return true;
+		return (struct sk_ports){ 0 };
+	return (struct sk_ports){ (uint16_t)first, (uint16_t)last };
 }
 
 static int rules_init(struct app *a, int argc, char *const argv[], struct err *e)
 {
-	struct conf_ports ports = { 49152, 65535 };	/* RFC 6335 6 */
+	struct conf_ports ports = { a->sk.set.ephemeral.first, a->sk.set.ephemeral.last };
 
-	if (!ephemeral_ports(&ports.ephemeral_first, &ports.ephemeral_last)) {
+	if (!ports.ephemeral_last) {
+		ports = (struct conf_ports){ 49152, 65535 };	/* RFC 6335 6 */
 		app_log(&a->log, APP_WARN, "Can't read net.ipv4.ip_local_port_range: taking %u to %u for the host's own ports",
 			ports.ephemeral_first, ports.ephemeral_last);
 	}
@@ -133,7 +132,7 @@ static int rooms_init(struct app *a, struct err *e)
 	struct splice_settings splice = { .sk = &a->sk, .inside = &a->sk_inside };
 	struct sk_host_settings set = {
 		.no_peek_off = a->conf.no_peek_off, .freebind = a->conf.freebind, .multicast = a->conf.multicast,
-		.outbound_if = { a->conf.f[FWD_V4].outbound_if, a->conf.f[FWD_V6].outbound_if },
+		.outbound_if = { a->conf.f[FWD_V4].outbound_if, a->conf.f[FWD_V6].outbound_if }, .ephemeral = ephemeral_ports(),
 	};
 	struct hash_key hkey;
 	uint64_t seed;
@@ -145,7 +144,6 @@ static int rooms_init(struct app *a, struct err *e)
 	    getrandom(&set.key, sizeof(set.key), 0) != sizeof(set.key) ||
 	    getrandom(&hkey, sizeof(hkey), 0) != sizeof(hkey) || getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		return err_set(e, -errno, "The kernel gives no random numbers: %s", strerror(errno));
-	ephemeral_ports(&set.ephemeral.first, &set.ephemeral.last);
 	r = ev_epoll_open(&a->ev, e);
 	if (!r)
 		r = sk_host_open(&a->sk, a->ev, &set, e);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Notifications that links, addresses or default routes have changed. What they say is not read:
- * they may get lost when many come at once, so only a look at the present state
- * is worth anything. rtnetlink(7).
+ * Notifications that links, addresses or default routes have changed. What they
+ * say is not read: they may get lost when many come at once, so only a look at the
+ * present state is worth anything. rtnetlink(7).
  */
 #include <errno.h>
 #include <linux/filter.h>

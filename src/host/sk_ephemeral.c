@@ -15,9 +15,7 @@
 
 #include "sk_priv.h"
 
-#define OPTION		51		/* IP_LOCAL_PORT_RANGE, Linux 6.3; for both families */
-#define WINDOW		64u		/* ports: some microseconds to look at all of them */
-#define TRIES		8u		/* windows without a free port: then there is none, as far as we care */
+#define TRIES	8u			/* windows without a free port: then there is none, as far as we care */
 
 static uint32_t place_of(const struct sk_ephemeral *e, const struct sk_addr *to)
 {
@@ -30,9 +28,9 @@ static uint32_t place_of(const struct sk_ephemeral *e, const struct sk_addr *to)
 
 static bool window_set(int fd, uint32_t first)
 {
-	const uint32_t range = first | (first + WINDOW - 1) << 16;
+	const uint32_t range = first | (first + SK_WINDOW - 1) << 16;
 
-	return !setsockopt(fd, IPPROTO_IP, OPTION, &range, sizeof(range));
+	return !setsockopt(fd, IPPROTO_IP, SK_LOCAL_PORT_RANGE, &range, sizeof(range));
 }
 
 static int connect_now(int fd, const union sk_sockaddr *sa, socklen_t len)
@@ -42,7 +40,7 @@ static int connect_now(int fd, const union sk_sockaddr *sa, socklen_t len)
 
 int sk_ephemeral_connect(struct sk_ephemeral *e, int fd, const struct sk_addr *to, const union sk_sockaddr *sa, socklen_t len)
 {
-	const uint32_t windows = e->ports.last > e->ports.first ? (e->ports.last - e->ports.first + 1u) / WINDOW : 0;
+	const uint32_t windows = e->ports.last > e->ports.first ? (e->ports.last - e->ports.first + 1u) / SK_WINDOW : 0;
 	const uint32_t place = windows ? place_of(e, to) : 0;
 	uint32_t *used = &e->used[place % SK_EPHEMERAL_PLACES];
 	int r = -EADDRNOTAVAIL;
@@ -50,13 +48,13 @@ int sk_ephemeral_connect(struct sk_ephemeral *e, int fd, const struct sk_addr *t
 	if (windows < TRIES)
 		return connect_now(fd, sa, len);
 	for (unsigned i = 0; i < TRIES && r == -EADDRNOTAVAIL; i++) {
-		if (!window_set(fd, e->ports.first + (place + *used / WINDOW) % windows * WINDOW)) {
+		if (!window_set(fd, e->ports.first + (place + *used / SK_WINDOW) % windows * SK_WINDOW)) {
 			e->ports.last = e->ports.first;	/* an older kernel */
 			return connect_now(fd, sa, len);
 		}
 		r = connect_now(fd, sa, len);
 		/* what is full is so for a long way: look far away */
-		*used += r == -EADDRNOTAVAIL ? windows / TRIES * WINDOW : 1;
+		*used += r == -EADDRNOTAVAIL ? windows / TRIES * SK_WINDOW : 1;
 	}
 	return r;
 }

@@ -69,6 +69,9 @@ static inline struct sk_host *sk_host_of(struct sk *s)
 void sk_tcp_options(int fd);
 
 /* --- sk_ephemeral.c --- */
+#define SK_LOCAL_PORT_RANGE	51	/* IP_LOCAL_PORT_RANGE, Linux 6.3: first | last << 16; for both families */
+#define SK_WINDOW		64u	/* ports of a connection's window: some microseconds to look at all of them */
+
 /* Begin to connect from a port of our choice; the socket has none yet. 0 or negative errno. */
 int sk_ephemeral_connect(struct sk_ephemeral *e, int fd, const struct sk_addr *to, const union sk_sockaddr *sa, socklen_t len);
 

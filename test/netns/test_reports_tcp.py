@@ -98,13 +98,16 @@ def test_D02_far_servers(tools, record_property):
             for fam in (4, 6):
                 for way in ("out", "in"):
                     rates[where, fam, way] = far_transfer(lab, fam, way, size)
+                    for _ in range(2):  # other work can only make it slower
+                        if rates[where, fam, way] <= .5 * rates["bare", fam, way]:
+                            rates[where, fam, way] = far_transfer(lab, fam, way, size)
     for fam in (4, 6):
         for way in ("out", "in"):
             ours, bare = rates["host", fam, way], rates["bare", fam, way]
             record_property("figure", f"100 ms away, 200 Mbit/s, v{fam} {way:3}: {ours * 8e-6:6.1f} Mbit/s, without us "
                                       f"{bare * 8e-6:6.1f}, ratio {ours / bare:5.2f}")
-            # a window that stays at 64 KiB, the fault of the report, gives 0.05; a busy machine has given 0.49
-            assert ours > .2 * bare
+            # a window that stays at 64 KiB, the fault of the report, gives 0.05
+            assert ours > .5 * bare
 
 
 @FAM

@@ -17,8 +17,6 @@
 
 #define FIRST	40000u		/* within what every kernel allows by default */
 #define LAST	50000u
-#define WINDOW	64u
-#define IP_PORT_RANGE	51		/* IP_LOCAL_PORT_RANGE, Linux 6.3 */
 
 struct server {
 	int fd;
@@ -53,19 +51,19 @@ static uint16_t local_port(int fd)
 
 static uint32_t window_of(uint16_t port)
 {
-	return (port - FIRST) / WINDOW;
+	return (port - FIRST) / SK_WINDOW;
 }
 
 /* Connections from all ports of a window that are free for that: how many */
-static int fill(const struct server *s, uint32_t w, int fd[WINDOW])
+static int fill(const struct server *s, uint32_t w, int fd[SK_WINDOW])
 {
-	const uint32_t range = (FIRST + w * WINDOW) | (FIRST + (w + 1) * WINDOW - 1) << 16;
+	const uint32_t range = (FIRST + w * SK_WINDOW) | (FIRST + (w + 1) * SK_WINDOW - 1) << 16;
 	int n;
 
-	for (n = 0; n < (int)WINDOW; n++) {
+	for (n = 0; n < (int)SK_WINDOW; n++) {
 		fd[n] = socket(s->sa.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		assert_return_code(fd[n], errno);
-		assert_return_code(setsockopt(fd[n], IPPROTO_IP, IP_PORT_RANGE, &range, sizeof(range)), errno);
+		assert_return_code(setsockopt(fd[n], IPPROTO_IP, SK_LOCAL_PORT_RANGE, &range, sizeof(range)), errno);
 		if (connect(fd[n], &s->sa.sa, s->len)) {
 			assert_int_equal(errno, EADDRNOTAVAIL);
 			close(fd[n]);
@@ -95,7 +93,7 @@ static void windows(int af)
 	struct sk_ephemeral e = { .ports = { FIRST, LAST }, .key = { { 3, 4 } } };
 	struct server s;
 	uint32_t w;
-	int fd[WINDOW], full[WINDOW], n;
+	int fd[SK_WINDOW], full[SK_WINDOW], n;
 
 	if (server_open(&s, af)) {
 		print_message("no such family here\n");
@@ -109,21 +107,21 @@ static void windows(int af)
 		skip();
 	}
 	w = window_of(local_port(fd[0]));
-	for (unsigned i = 1; i < WINDOW / 2; i++) {
+	for (unsigned i = 1; i < SK_WINDOW / 2; i++) {
 		fd[i] = begin(&e, &s);
 		assert_in_range(local_port(fd[i]), FIRST, LAST);
 		assert_int_equal(window_of(local_port(fd[i])), w);
 	}
 	/* it is full now: far away, and there for a while */
 	n = fill(&s, w, full);
-	for (unsigned i = WINDOW / 2; i < WINDOW; i++) {
+	for (unsigned i = SK_WINDOW / 2; i < SK_WINDOW; i++) {
 		fd[i] = begin(&e, &s);
 		assert_in_range(local_port(fd[i]), FIRST, LAST);
 		assert_int_not_equal(window_of(local_port(fd[i])), w);
-		if (i > WINDOW / 2)
+		if (i > SK_WINDOW / 2)
 			assert_int_equal(window_of(local_port(fd[i])), window_of(local_port(fd[i - 1])));
 	}
-	close_all(fd, WINDOW);
+	close_all(fd, SK_WINDOW);
 	close_all(full, n);
 	close(s.fd);
 }
@@ -144,9 +142,9 @@ static void test_windows_v6(void **state)
 static void test_none_free(void **state)
 {
 	enum { WINDOWS = 8 };
-	struct sk_ephemeral e = { .ports = { FIRST, FIRST + WINDOWS * WINDOW - 1 }, .key = { { 5, 6 } } };
+	struct sk_ephemeral e = { .ports = { FIRST, FIRST + WINDOWS * SK_WINDOW - 1 }, .key = { { 5, 6 } } };
 	struct server s;
-	int fd[WINDOWS][WINDOW], n[WINDOWS], none;
+	int fd[WINDOWS][SK_WINDOW], n[WINDOWS], none;
 
 	(void)state;
 	assert_int_equal(server_open(&s, AF_INET), 0);
