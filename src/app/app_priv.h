@@ -127,6 +127,7 @@ struct app {
 	struct splice splice;
 	struct ev *ev;
 	struct ev_look look;
+	ns_t read_time;			/* of a datagram: of who reads it on our processors */
 
 	struct box_ns ns;
 	struct box_watch watch;
