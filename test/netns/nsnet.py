@@ -91,6 +91,11 @@ class Ns:
                 return f.read().strip() if value is None else f.write(str(value))
         return self.call(go)
 
+    def no_icmp_limit(self):
+        """Every error is sent. The kernel's limits are for each peer and, whatever those say, 1,000 a second for a namespace."""
+        self.sysctl("net.ipv4.icmp_ratemask", 0)
+        self.sysctl("net.ipv6.icmp.ratemask", 0)  # a list of types: none that there is
+
     def sock(self, fam, kind, proto=0):
         return self.call(lambda: socket.socket(fam, kind, proto))
 

@@ -24,11 +24,6 @@ DONT, WANT, DO, PROBE = 0, 1, 2, 3
 pytestmark = pytest.mark.xdist_group("hops")
 
 
-def rate_free(ns):
-    for key in ("net.ipv4.icmp_ratelimit", "net.ipv6.icmp.ratelimit"):
-        ns.sysctl(key, 0)
-
-
 @pytest.fixture(scope="module")
 def chain(lab):
     """The standard lab with two routers and an end behind it."""
@@ -39,7 +34,7 @@ def chain(lab):
         ns.sysctl("net.ipv6.conf.default.accept_dad", 0)
     lab.undo += [r2.close, end.close]
     for ns in (lab.peer, r2, end):
-        rate_free(ns)
+        ns.no_icmp_limit()
         for key in ("net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"):
             ns.sysctl(key, 1)
     lab.ip("link", "add", "d1", "netns", lab.peer.name, "type", "veth", "peer", "name", "u2", "netns", r2.name)
