@@ -32,6 +32,17 @@ def until(what, cond, secs=10, step=.01):
         time.sleep(step)
 
 
+def measured(what, wanted, measure, times=3):
+    """The first of up to `times` measurements that is as wanted; fail with all of them if none is. Other work on the machine
+    disturbs some of them, a fault of the program every one."""
+    got = []
+    for _ in range(times):
+        got.append(measure())
+        if wanted(got[-1]):
+            return got[-1]
+    raise AssertionError(f"{what}: {got}")
+
+
 def family(addr):
     return socket.AF_INET6 if ":" in addr else socket.AF_INET
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 import lab as L
-from nsnet import UdpServer, echo, hello, until
+from nsnet import UdpServer, echo, hello, measured, until
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
 ALL = [x for o in ("-t", "-u", "-T", "-U") for x in (o, "auto")]
@@ -321,14 +321,15 @@ def test_cost(lab):
     with lab.start(*ALL) as i:
         socks = [i.ct.listen(L.LO[4], 2000 + n) for n in range(300)] + [i.ct.udp("127.0.0.1", 2000 + n) for n in range(300)]
         until("memory and processor are at rest", lambda: ticks(i) == (time.sleep(.3), ticks(i))[1])
-        before, n = ticks(i), i.switches()
-        time.sleep(3)  # the span that is measured
-        used, n = ticks(i) - before, i.switches() - n
+
+        def three_seconds():
+            before, n = ticks(i), i.switches()
+            time.sleep(3)  # the span that is measured
+            return ticks(i) - before, i.switches() - n
+        measured("processor time in units of 10 ms, and wake-ups, in 3 s",
+                 lambda c: (c[0] <= 15 or lab.tools.sanitized) and c[1] < 3 / .1 * 2, three_seconds)
         for s in socks:
             s.close()
-    assert n < 3 / .1 * 2, f"{n} wake-ups"
-    if not lab.tools.sanitized:
-        assert used <= 15, f"{used * 10} ms of processor time in 3 s"
 
 
 def ticks(inst):

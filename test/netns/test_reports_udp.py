@@ -11,7 +11,7 @@ import time
 import pytest
 
 import lab as L
-from nsnet import Task, UdpServer, echo, family, until
+from nsnet import Task, UdpServer, echo, family, measured, until
 from test_limits import cpu_seconds
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
@@ -280,13 +280,15 @@ def test_D12_many_peers(own_lab, fam, record_property):
                     s.sendto(b"x" * 1200, (many(fam, n + k), p))
                 assert {s.recvfrom(2000)[1][0] for _ in range(burst)} == {many(fam, n + k) for k in range(burst)}
         once()
-        cpu = cpu_seconds(i.pid)
-        for _ in range(rounds):
-            once()
-        each = (cpu_seconds(i.pid) - cpu) / (2 * peers * rounds)
-        record_property("figure", f"2,000 UDP peers in turn, v{fam}: {each * 1e6:.1f} us of CPU a datagram")
+
+        def each_costs():
+            cpu = cpu_seconds(i.pid)
+            for _ in range(rounds):
+                once()
+            return (cpu_seconds(i.pid) - cpu) / (2 * peers * rounds)
         # what the host's kernel does in our calls is in it: a socket's send on a veth ends in the receiver's queue
-        assert lab.tools.sanitized or each < 25e-6
+        each = measured("seconds of CPU for a datagram", lambda c: lab.tools.sanitized or c < 25e-6, each_costs)
+        record_property("figure", f"2,000 UDP peers in turn, v{fam}: {each * 1e6:.1f} us of CPU a datagram")
 
 
 @FAM
