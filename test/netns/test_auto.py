@@ -14,7 +14,7 @@ from nsnet import UdpServer, echo, hello, measured, until
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
 ALL = [x for o in ("-t", "-u", "-T", "-U") for x in (o, "auto")]
-pytestmark = pytest.mark.xdist_group("auto")
+pytestmark = [pytest.mark.xdist_group("auto"), pytest.mark.first]
 
 
 def listening(ns, proto="tcp"):

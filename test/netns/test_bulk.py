@@ -252,6 +252,7 @@ def socket_memory(lab, pid):
     return total
 
 
+@pytest.mark.first
 @pytest.mark.heavy
 def test_stalled_reader(own_lab):
     """Readers that stop for long, both families and directions: nobody buffers without bound, then all data arrive."""

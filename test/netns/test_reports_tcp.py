@@ -89,6 +89,7 @@ def far_transfer(lab, fam, way, size):
         return size / (time.monotonic() - start)
 
 
+@pytest.mark.first
 @pytest.mark.xdist_group("link")
 def test_D02_far_servers(tools, record_property):
     """100 ms away at 200 Mbit/s: windows open as far as those of the host's own programs do, both ways and families."""

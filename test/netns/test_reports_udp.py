@@ -17,7 +17,7 @@ from test_limits import cpu_seconds
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
 MANY = {4: "10.80.", 6: "fd80::"}  # a network all of whose addresses are the peer's
 UDP_SEGMENT, UDP_GRO, IP_PKTINFO, SO_RCVBUFFORCE, IP_FREEBIND = 103, 104, 8, 33, 15
-pytestmark = pytest.mark.xdist_group("reports_udp")
+pytestmark = [pytest.mark.xdist_group("reports_udp"), pytest.mark.first]
 
 
 def many(fam, n):

@@ -272,6 +272,7 @@ def test_class_in(lab, fam, any_family):
         assert tap.classes(dst=p) == {0x88, 0}
 
 
+@pytest.mark.first
 @FAM
 @pytest.mark.heavy
 def test_keep_alive_passes(own_lab, fam):
