@@ -37,13 +37,17 @@ def until(what, cond, secs=10, step=.01):
 
 def ended(proc, secs):
     """proc.wait() up to a deadline, at once when it ends: with a deadline of its own it looks less and less often."""
-    fd = os.pidfd_open(proc.pid) if proc.poll() is None else -1
-    if fd >= 0:
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        poll.poll(secs * 1000)
-        os.close(fd)
-    return proc.wait(0 if proc.poll() is None else None)
+    if proc.poll() is not None:
+        return proc.returncode
+    try:
+        fd = os.pidfd_open(proc.pid)
+    except ProcessLookupError:  # another thread has looked meanwhile
+        return proc.wait()
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    ready = poll.poll(secs * 1000)
+    os.close(fd)
+    return proc.wait(None if ready else 0)
 
 
 def measured(what, wanted, measure, times=3):
