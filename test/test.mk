@@ -8,6 +8,8 @@
 PASTA ?= ./pasta
 FUZZ_SECS ?= 5
 SIM_EVENTS ?= 2000000
+# Namespace tests at the same time: twice as many as two cores, for most of their time they wait.
+NETNS_JOBS ?= 4
 CLANG ?= clang
 # The packaged pytest and scapy belong to the system's interpreter, whatever python3 comes first in PATH.
 PYTEST ?= /usr/bin/python3 -m pytest
@@ -89,7 +91,7 @@ quick: lint unit sim link fuzz-corpus
 
 # The labs are built as root; the program in them runs as an ordinary user.
 netns: all
-	$(Q)sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo env PASTA="$(abspath $(PASTA))" $(PYTEST) -q -n 2 $(NETNS_ARGS) test/netns
+	$(Q)sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo env PASTA="$(abspath $(PASTA))" $(PYTEST) -q -n $(NETNS_JOBS) $(NETNS_ARGS) test/netns
 
 # One after the other, whatever -j says: the namespace tests measure time.
 check:

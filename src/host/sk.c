@@ -384,6 +384,20 @@ void sk_host_inside(struct sk_host *ret, const struct sk_host *s, struct sk_ns *
 	ret->set = (struct sk_host_settings){ .no_peek_off = s->set.no_peek_off };
 }
 
+/* Before bind(): of a datagram that comes sooner than IP_PKTINFO the kernel does not know the interface, and none of our addresses */
+static int listen_dgrams(const struct sk_host *s, int fd, const struct sk_listen *l, int af)
+{
+	int err;
+
+	sk_udp_options(fd, af == AF_INET6);
+	err = sk_set_int(fd, af == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP, af == AF_INET6 ? IPV6_RECVPKTINFO : IP_PKTINFO, 1);
+	if (!err && l->any && af == AF_INET6)
+		err = sk_set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);	/* tells our address if it was a broadcast */
+	if (!err && l->any && s->set.multicast)
+		err = sk_set_int(fd, IPPROTO_IP, IP_MULTICAST_ALL, 1);	/* off on sockets of IPv6 */
+	return err;
+}
+
 int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref ref)
 {
 	int af = l->any ? (s->v6 ? AF_INET6 : AF_INET) : inaddr_is_v4(&l->addr.a) ? AF_INET : AF_INET6;
@@ -403,6 +417,8 @@ int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref r
 		err = sk_set_int(fd, IPPROTO_IP, IP_FREEBIND, 1);
 	if (!err && l->ifname && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, l->ifname, (socklen_t)strlen(l->ifname)))
 		err = -errno;
+	if (!err && l->proto == SK_UDP)
+		err = listen_dgrams(s, fd, l, af);
 	if (!err) {
 		len = sk_to_sockaddr(&l->addr, af, &sa);
 		if (l->proto == SK_UDP)
@@ -416,14 +432,7 @@ int sk_host_listen(struct sk_host *s, const struct sk_listen *l, struct ev_ref r
 		if (listen(fd, SOMAXCONN))
 			err = -errno;
 	} else if (!err) {
-		sk_set_int(fd, SOL_SOCKET, SO_REUSEADDR, 0);
-		sk_udp_options(fd, af == AF_INET6);
-		err = sk_set_int(fd, af == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP,
-				 af == AF_INET6 ? IPV6_RECVPKTINFO : IP_PKTINFO, 1);
-		if (!err && l->any && af == AF_INET6)
-			err = sk_set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);	/* tells our address if it was a broadcast */
-		if (!err && l->any && s->set.multicast)
-			err = sk_set_int(fd, IPPROTO_IP, IP_MULTICAST_ALL, 1);	/* off on sockets of IPv6 */
+		sk_set_int(fd, SOL_SOCKET, SO_REUSEADDR, 0);	/* sk_port_bind() may have needed it */
 	}
 	if (!err) {
 		sk_port_release(s, fd);

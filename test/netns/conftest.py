@@ -21,6 +21,10 @@ def pytest_configure(config):
         pytest.exit("the namespace tests build their labs as root: run them as root", 1)
 
 
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)  # else as they were
+
+
 def pytest_unconfigure(config):
     shutil.rmtree(getattr(config, "made_basetemp", "/nonexistent"), ignore_errors=True)
 

@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 
-from nsnet import Ns, until
+from nsnet import Ns, ended, start_in, until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -105,11 +105,13 @@ class Lab:
         self.ns_names = []
         Lab.live.append(self)
         try:
-            self.hst, self.peer = self.netns(tag + "h", "hst"), self.netns(tag + "p", "peer")
-            for ns in (self.hst, self.peer):  # nobody else is on this link: no second of waiting for each lab
-                ns.sysctl("net.ipv6.conf.all.accept_dad", 0)
-                ns.sysctl("net.ipv6.conf.default.accept_dad", 0)
-            self.ip("link", "add", "up0", "netns", self.hst.name, "type", "veth", "peer", "name", "e0", "netns", self.peer.name)
+            self.ns_names += [tag + "h", tag + "p"]
+            self.ip_batch(f"netns add {tag}h", f"netns add {tag}p",
+                          f"link add up0 netns {tag}h type veth peer name e0 netns {tag}p")
+            self.hst, self.peer = self.opened(tag + "h", "hst"), self.opened(tag + "p", "peer")
+            for ns, name in ((self.hst, "up0"), (self.peer, "e0")):  # nobody else is on this link: no second of waiting for each lab
+                for conf in ("all", "default", name):
+                    ns.sysctl(f"net.ipv6.conf.{conf}.accept_dad", 0)
             self.hst.sysctl("net.ipv4.ping_group_range", "0 2147483647")
             self.cc(cc)
             if setup:
@@ -123,9 +125,12 @@ class Lab:
     def netns(self, name, label):
         self.ip("netns", "add", name)
         self.ns_names.append(name)
+        return self.opened(name, label)
+
+    def opened(self, name, label):
         ns = Ns(f"/run/netns/{name}", label, self)
         ns.name = name
-        self.ip("-n", name, "link", "set", "lo", "up")
+        ns.link_up("lo")
         return ns
 
     def setup_peer(self):
@@ -138,13 +143,13 @@ class Lab:
         self.setup_peer()
         self.batch(self.hst, *[f"addr add {a}/24 dev up0" for a in (HST[4], HST2[4])],
                    f"addr add {HST2[6]}/64 dev up0 nodad", f"addr add {HST[6]}/64 dev up0 nodad", "link set up0 up",
-                   f"route add default via {GW[4]}", f"-6 route add default via {GW[6]} src {HST[6]}")
+                   f"route add default via {GW[4]}", f"route add ::/0 via {GW[6]} src {HST[6]}")
         self.settled()
 
     def settled(self):
         """No address of the veth pair is tentative any more."""
         for ns in (self.hst, self.peer):
-            until("tentative addresses", lambda ns=ns: "tentative" not in self.out(*ns.prefix, "ip", "-6", "addr"))
+            until("tentative addresses", lambda ns=ns: not ns.tentative())
 
     def cc(self, name, *more):
         for ns in (self.hst, self.peer, *more):
@@ -152,15 +157,19 @@ class Lab:
 
     def batch(self, ns, *lines):
         """Run `ip` commands in a namespace in one process; each must succeed."""
+        # -batch accepts no options in front, so lines as "-6 route ..." go together, after the others
+        for opt in ("", "-4", "-6"):
+            some = [x for x in lines if x.startswith(opt + " ") or not opt and not x.startswith("-")]
+            if some:
+                self.ip_batch(*[x[len(opt):].strip() for x in some], opts=[opt] if opt else [], ns=ns)
+
+    def ip_batch(self, *lines, opts=(), ns=None):
+        """Run `ip` commands in one process; each must succeed."""
+        argv = [*(ns.prefix if ns else []), "ip", *opts]
         for line in lines:
-            self.note(f"{' '.join(ns.prefix)} ip {line}")
-        # -batch accepts no options in front, so "-6 route ..." goes alone
-        rest = [x for x in lines if not x.startswith("-")]
-        r = subprocess.run([*ns.prefix, "ip", "-batch", "-"], input="\n".join(rest) + "\n", text=True, capture_output=True)
-        assert r.returncode == 0, f"ip in {ns.label}: {r.stderr}\n{rest}"
-        for x in lines:
-            if x.startswith("-"):
-                self.run(*ns.prefix, "ip", *x.split())
+            self.note(f"{shlex.join(argv)} {line}")
+        r = start_in([*argv, "-batch", "-"], lambda a: subprocess.run(a, input="\n".join(lines) + "\n", text=True, capture_output=True))
+        assert r.returncode == 0, f"ip{f' in {ns.label}' if ns else ''}: {r.stderr}\n{lines}"
 
     def ip(self, *argv):
         return self.run("ip", *argv)
@@ -174,14 +183,14 @@ class Lab:
 
     def run(self, *argv, check=True, timeout=30, input=None):
         self.note(shlex.join(argv))
-        r = subprocess.run(argv, text=True, capture_output=True, timeout=timeout, input=input, env=self.tools.env(),
-                           stdin=None if input is not None else subprocess.DEVNULL)
+        r = start_in(list(argv), lambda a: subprocess.run(a, text=True, capture_output=True, timeout=timeout, input=input,
+                                                          env=self.tools.env(), stdin=None if input is not None else subprocess.DEVNULL))
         if check and r.returncode:
             raise AssertionError(f"{shlex.join(argv)}: exit {r.returncode}: {r.stderr.strip() or r.stdout.strip()}")
         return r
 
     def out(self, *argv):
-        return subprocess.run(argv, text=True, capture_output=True, timeout=30).stdout
+        return start_in(list(argv), lambda a: subprocess.run(a, text=True, capture_output=True, timeout=30).stdout)
 
     def spawn(self, *argv, **kw):
         self.note(shlex.join(argv) + " &")
@@ -189,7 +198,7 @@ class Lab:
         kw.setdefault("stderr", subprocess.DEVNULL)
         kw.setdefault("stdin", subprocess.DEVNULL)
         kw.setdefault("env", self.tools.env())
-        p = subprocess.Popen(argv, **kw)
+        p = start_in(list(argv), lambda a: subprocess.Popen(a, **kw))
         self.procs.append(p)
         return p
 
@@ -221,8 +230,8 @@ class Lab:
         """Run the program to its end: for errors, --help, short commands."""
         argv = [*self.hst.prefix, *wrap, *(AS_USER if user else []), self.tools.pasta, *opts]
         self.note(shlex.join(argv))
-        return subprocess.run(argv, text=True, capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL,
-                              env=self.tools.env(), cwd="/", **kw)
+        return start_in(argv, lambda a: subprocess.run(a, text=True, capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL,
+                                                       env=self.tools.env(), cwd="/", **kw))
 
     def close(self):
         for inst in self.insts:
@@ -239,8 +248,8 @@ class Lab:
         for ns in (getattr(self, "hst", None), getattr(self, "peer", None)):
             if ns:
                 ns.close()
-        for name in self.ns_names:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+        subprocess.run(["ip", "-force", "-batch", "-"], input="".join(f"netns del {name}\n" for name in self.ns_names), text=True,
+                       capture_output=True)
         shutil.rmtree(self.dir, ignore_errors=True)
         if self in Lab.live:
             Lab.live.remove(self)
@@ -315,7 +324,8 @@ class Inst:
     def _popen(self, argv):
         self.lab.note(shlex.join(argv) + " &")
         with open(self.errfile, "w") as err:
-            self.proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=err, stderr=err, env=self.lab.tools.env(), cwd="/")
+            self.proc = start_in(argv, lambda a: subprocess.Popen(a, stdin=subprocess.DEVNULL, stdout=err, stderr=err,
+                                                                  env=self.lab.tools.env(), cwd="/"))
         return self.proc
 
     def _argv(self, *more):
@@ -354,7 +364,7 @@ class Inst:
             assert p.poll() is None, f"ended with {p.returncode}: {self.stderr()}"
             return
         try:
-            rc = p.wait(20)
+            rc = ended(p, 20)
         except subprocess.TimeoutExpired:
             self._is(p.pid)
             raise AssertionError(f"did not detach within 20 s: {shlex.join(p.args)}") from None
@@ -377,8 +387,7 @@ class Inst:
         self.pid, self.pidfd = pid, os.pidfd_open(pid)
 
     def _tap(self):
-        links = self.lab.out(*self.ct.prefix, "ip", "-o", "link")
-        names = [m for m in re.findall(r"^\d+: ([^:@]+)", links, re.M) if m != "lo"]
+        names = [name for _, name in self.ct.call(socket.if_nameindex) if name != "lo"]
         return names[0] if names else None
 
     # -- while it runs
@@ -411,7 +420,7 @@ class Inst:
     def gone(self, secs):
         """Wait for the end of the program; returns its exit status (None for a daemon)."""
         until(f"process {self.pid} ends", lambda: not self.alive(), secs)
-        return self.proc.wait(5) if self.proc.pid == self.pid else None
+        return ended(self.proc, 5) if self.proc.pid == self.pid else None
 
     def signal(self, sig):
         signal.pidfd_send_signal(self.pidfd, sig)
@@ -424,7 +433,7 @@ class Inst:
                 pass
         if self.proc:
             try:
-                self.proc.wait(10)
+                ended(self.proc, 10)
             except subprocess.TimeoutExpired:
                 self.proc.kill()
                 self.proc.wait()

@@ -6,10 +6,12 @@ it (when it reads, how fast, how it ends). Nothing here waits for a fixed time: 
 """
 import ctypes
 import errno
+import fcntl
 import functools
 import hashlib
 import os
 import random
+import select
 import socket
 import struct
 import threading
@@ -17,6 +19,7 @@ import time
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
+SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP, IFA_F_TENTATIVE = 0x8913, 0x8914, 1, 0x40
 CHUNK = 1 << 18
 
 
@@ -32,6 +35,32 @@ def until(what, cond, secs=10, step=.01):
         time.sleep(step)
 
 
+def ended(proc, secs):
+    """proc.wait() up to a deadline, at once when it ends: with a deadline of its own it looks less and less often."""
+    if proc.poll() is not None:
+        return proc.returncode
+    try:
+        fd = os.pidfd_open(proc.pid)
+    except ProcessLookupError:  # another thread has looked meanwhile
+        return proc.wait()
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    ready = poll.poll(secs * 1000)
+    os.close(fd)
+    return proc.wait(None if ready else 0)
+
+
+def measured(what, wanted, measure, times=3):
+    """The first of up to `times` measurements that is as wanted; fail with all of them if none is. Other work on the machine
+    disturbs some of them, a fault of the program every one."""
+    got = []
+    for _ in range(times):
+        got.append(measure())
+        if wanted(got[-1]):
+            return got[-1]
+    raise AssertionError(f"{what}: {got}")
+
+
 def family(addr):
     return socket.AF_INET6 if ":" in addr else socket.AF_INET
 
@@ -44,6 +73,45 @@ def sockaddr(addr, port, *more):
     """For connect(): "fe80::1%3" is a link-local address on the interface with index 3."""
     addr, _, scope = addr.partition("%")
     return (addr, port, 0, int(scope)) if scope else (addr, port, *more)
+
+
+def call_in(fd, path, fn):
+    """fn() in a thread inside the namespace FD, whose name is PATH."""
+    box = []
+
+    def run():
+        try:
+            if LIBC.setns(fd, CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), f"setns {path}")
+            box.append((True, fn()))
+        except BaseException as e:  # noqa: the caller gets it
+            box.append((False, e))
+    t = threading.Thread(target=run, daemon=True)
+    t.start()
+    t.join()
+    ok, val = box[0]
+    if not ok:
+        raise val
+    return val
+
+
+def start_in(argv, start):
+    """start(argv), which makes a process. Where argv begins with an nsenter of ours, a thread enters that network namespace
+    instead: most commands are short, and nsenter costs as much as they do."""
+    if argv[:1] == ["nsenter"] and argv[1].startswith("--net="):
+        path, rest = argv[1][len("--net="):], argv[2:]
+    elif argv[:2] == ["nsenter", "-t"] and argv[3] == "-n":
+        path, rest = f"/proc/{argv[2]}/ns/net", argv[4:]
+    else:
+        return start(argv)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # nsenter can tell better
+        return start(argv)
+    try:
+        return call_in(fd, path, lambda: start(rest))
+    finally:
+        os.close(fd)
 
 
 class Ns:
@@ -64,22 +132,26 @@ class Ns:
 
     def call(self, fn):
         """Run fn() in a thread inside this namespace."""
-        box = []
+        return call_in(self.fd, self.path, fn)
 
-        def run():
+    def link_up(self, name):
+        self.lab.note(f"{' '.join(self.prefix)} ip link set {name} up")
+
+        def go():
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                flags, = struct.unpack("16xh22x", fcntl.ioctl(s, SIOCGIFFLAGS, struct.pack("16s24x", name.encode())))
+                fcntl.ioctl(s, SIOCSIFFLAGS, struct.pack("16sh22x", name.encode(), flags | IFF_UP))
+        self.call(go)
+
+    def tentative(self):
+        """Whether some IPv6 address is not yet to be used."""
+        def go():
             try:
-                if LIBC.setns(self.fd, CLONE_NEWNET):
-                    raise OSError(ctypes.get_errno(), f"setns {self.path}")
-                box.append((True, fn()))
-            except BaseException as e:  # noqa: the caller gets it
-                box.append((False, e))
-        t = threading.Thread(target=run)
-        t.start()
-        t.join()
-        ok, val = box[0]
-        if not ok:
-            raise val
-        return val
+                with open("/proc/thread-self/net/if_inet6") as f:
+                    return any(int(line.split()[4], 16) & IFA_F_TENTATIVE for line in f)
+            except FileNotFoundError:  # a kernel without IPv6
+                return False
+        return self.call(go)
 
     def sysctl(self, key, value=None):
         path = "/proc/sys/" + key.replace(".", "/")
@@ -90,6 +162,11 @@ class Ns:
             with open(path, "r" if value is None else "w") as f:
                 return f.read().strip() if value is None else f.write(str(value))
         return self.call(go)
+
+    def no_icmp_limit(self):
+        """Every error is sent. The kernel's limits are for each peer and, whatever those say, 1,000 a second for a namespace."""
+        self.sysctl("net.ipv4.icmp_ratemask", 0)
+        self.sysctl("net.ipv6.icmp.ratemask", 0)  # a list of types: none that there is
 
     def sock(self, fam, kind, proto=0):
         return self.call(lambda: socket.socket(fam, kind, proto))

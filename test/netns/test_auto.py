@@ -10,11 +10,11 @@ import time
 import pytest
 
 import lab as L
-from nsnet import UdpServer, echo, hello, until
+from nsnet import UdpServer, echo, hello, measured, until
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
 ALL = [x for o in ("-t", "-u", "-T", "-U") for x in (o, "auto")]
-pytestmark = pytest.mark.xdist_group("auto")
+pytestmark = [pytest.mark.xdist_group("auto"), pytest.mark.first]
 
 
 def listening(ns, proto="tcp"):
@@ -43,8 +43,10 @@ def becomes(ns, port, want, proto="tcp"):
           lambda: at(ns, port, proto) == want, 10)
 
 
-def opens(ns, port, proto="tcp"):
-    until(lambda: f"{proto} {port} of {ns.label} is open", lambda: at(ns, port, proto), 10)
+def opens(ns, addr, port, proto="tcp"):
+    """Each address of a port is a socket of its own, opened one after the other: wait for the one that is used next."""
+    until(lambda: f"{proto} {port} of {ns.label} is open at {at(ns, port, proto)}, not at {addr}",
+          lambda: addr in at(ns, port, proto), 10)
 
 
 def closed(ns, addr, port):
@@ -73,7 +75,7 @@ def test_host_follows(lab, fam, mode):
         for _ in range(2):
             assert closed(lab.peer, L.HST[fam], p)
             with i.ct.serve(L.ANY[fam], p, echo):
-                opens(lab.hst, p)
+                opens(lab.hst, L.ANY[fam], p)
                 s = lab.peer.connect(L.HST[fam], p)
                 s.sendall(b"one")
                 assert s.recv(9) == b"one"
@@ -95,7 +97,7 @@ def test_container_follows(lab, fam, mode):
         for _ in range(2):
             assert closed(i.ct, L.LO[fam], p)
             with lab.hst.serve(L.LO[fam], p, echo):
-                opens(i.ct, p)
+                opens(i.ct, L.LO[fam], p)
                 s = i.ct.connect(L.LO[fam], p)
                 s.sendall(b"one")
                 assert s.recv(9) == b"one"
@@ -112,7 +114,7 @@ def test_udp_host(lab, fam):
     with lab.start("-u", "auto") as i:
         for _ in range(2):
             with UdpServer(i.ct.udp(L.ANY[fam], p)), lab.peer.udp(to=(L.HST[fam], p)) as s:
-                opens(lab.hst, p, "udp")
+                opens(lab.hst, L.ANY[fam], p, "udp")
                 s.send(b"ask")
                 assert s.recv(99) == b"ask"
             becomes(lab.hst, p, [], "udp")
@@ -124,7 +126,7 @@ def test_udp_container(lab, fam):
     with lab.start("-U", "auto") as i:
         for _ in range(2):
             with UdpServer(lab.hst.udp(L.LO[fam], p)), i.ct.udp(to=(L.LO[fam], p)) as s:
-                opens(i.ct, p, "udp")
+                opens(i.ct, L.LO[fam], p, "udp")
                 s.send(b"ask")
                 assert s.recv(99) == b"ask"
             becomes(i.ct, p, [], "udp")
@@ -151,8 +153,9 @@ def test_bound_address_splice(lab):
                 i.ct.listen("127.0.0.53", other), i.ct.listen(L.ANY[4], last):
             lo = opt != "--no-splice"
             becomes(lab.hst, last, ["0.0.0.0", "::1"] if lo else ["0.0.0.0"])
-            assert at(lab.hst, lo4) == at(lab.hst, lo6) == (["127.0.0.1", "::1"] if lo else [])
-            assert at(lab.hst, other) == (["127.0.0.53"] if lo else [])
+            for p in (lo4, lo6):
+                becomes(lab.hst, p, ["127.0.0.1", "::1"] if lo else [])
+            becomes(lab.hst, other, ["127.0.0.53"] if lo else [])
 
 
 @pytest.mark.parametrize("opt", ["--host-lo-to-ns-lo", "--no-map-gw"])
@@ -189,8 +192,8 @@ def test_bound_address_host(lab):
             dual(lab.hst, last):
         becomes(i.ct, last, ["0.0.0.0", "::"])
         becomes(i.ct, last, ["0.0.0.0", "::"], "udp")  # follows TCP (FWD-5)
+        becomes(i.ct, other, ["127.0.0.53"])
         assert at(i.ct, own) == []
-        assert at(i.ct, other) == ["127.0.0.53"]
 
 
 def test_own_listeners(lab):
@@ -246,7 +249,7 @@ def test_privileged(lab):
     """Privileged ports of the container's loopback are ours to have; one of the host that is not is told of, once."""
     p = 700 + L.port() % 300
     with lab.start("-t", "auto", "-T", "auto", mode="pid", fg=True) as i, lab.hst.serve(L.LO[4], p, hello):
-        opens(i.ct, p)
+        opens(i.ct, L.LO[4], p)
         with i.ct.connect(L.LO[4], p) as s:
             assert s.makefile().readline() == f"hello {L.LO[4]}\n"
         with i.ct.listen(L.ANY[4], p - 1), i.ct.listen(L.ANY[4], q := L.port()):
@@ -318,14 +321,15 @@ def test_cost(lab):
     with lab.start(*ALL) as i:
         socks = [i.ct.listen(L.LO[4], 2000 + n) for n in range(300)] + [i.ct.udp("127.0.0.1", 2000 + n) for n in range(300)]
         until("memory and processor are at rest", lambda: ticks(i) == (time.sleep(.3), ticks(i))[1])
-        before, n = ticks(i), i.switches()
-        time.sleep(3)  # the span that is measured
-        used, n = ticks(i) - before, i.switches() - n
+
+        def three_seconds():
+            before, n = ticks(i), i.switches()
+            time.sleep(3)  # the span that is measured
+            return ticks(i) - before, i.switches() - n
+        measured("processor time in units of 10 ms, and wake-ups, in 3 s",
+                 lambda c: (c[0] <= 15 or lab.tools.sanitized) and c[1] < 3 / .1 * 2, three_seconds)
         for s in socks:
             s.close()
-    assert n < 3 / .1 * 2, f"{n} wake-ups"
-    if not lab.tools.sanitized:
-        assert used <= 15, f"{used * 10} ms of processor time in 3 s"
 
 
 def ticks(inst):

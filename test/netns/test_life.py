@@ -18,7 +18,7 @@ from nsnet import Ns, hello, until
 SO_RCVBUFFORCE = 33
 MODE = pytest.mark.parametrize("mode", L.MODES)
 CONF = ["--config-net", "-t", "none", "-u", "none", "-T", "none", "-U", "none"]
-pytestmark = pytest.mark.xdist_group("life")
+pytestmark = [pytest.mark.xdist_group("life"), pytest.mark.first]
 
 
 # -- a command

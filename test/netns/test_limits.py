@@ -22,6 +22,7 @@ def cpu_seconds(pid):
     return (int(f[11]) + int(f[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.first
 @pytest.mark.heavy
 def test_D21_D22_many_connections(own_lab):
     """15,000 open connections, half of them IPv6: all of them work, each costs at most 1 KiB of our own memory, an idle
@@ -68,6 +69,7 @@ def resident(i, fds):
     return i.rss_kib("RssAnon")
 
 
+@pytest.mark.first
 @pytest.mark.heavy
 def test_C11_connections_leave_nothing(own_lab):
     """50,000 connections, half of them IPv6, closed by either end or reset: none fails, no descriptor and no memory stays."""

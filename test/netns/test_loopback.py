@@ -13,7 +13,7 @@ from test_bulk import MIB, counters
 from test_life import CONF, complains
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
-pytestmark = pytest.mark.xdist_group("loopback")
+pytestmark = [pytest.mark.xdist_group("loopback"), pytest.mark.first]
 
 
 def pair(lab, inst, fam, p):

@@ -11,13 +11,13 @@ import time
 import pytest
 
 import lab as L
-from nsnet import Task, UdpServer, echo, family, until
+from nsnet import Task, UdpServer, echo, family, measured, until
 from test_limits import cpu_seconds
 
 FAM = pytest.mark.parametrize("fam", [4, 6], ids=["v4", "v6"])
 MANY = {4: "10.80.", 6: "fd80::"}  # a network all of whose addresses are the peer's
 UDP_SEGMENT, UDP_GRO, IP_PKTINFO, SO_RCVBUFFORCE, IP_FREEBIND = 103, 104, 8, 33, 15
-pytestmark = pytest.mark.xdist_group("reports_udp")
+pytestmark = [pytest.mark.xdist_group("reports_udp"), pytest.mark.first]
 
 
 def many(fam, n):
@@ -280,37 +280,35 @@ def test_D12_many_peers(own_lab, fam, record_property):
                     s.sendto(b"x" * 1200, (many(fam, n + k), p))
                 assert {s.recvfrom(2000)[1][0] for _ in range(burst)} == {many(fam, n + k) for k in range(burst)}
         once()
-        cpu = cpu_seconds(i.pid)
-        for _ in range(rounds):
-            once()
-        each = (cpu_seconds(i.pid) - cpu) / (2 * peers * rounds)
-        record_property("figure", f"2,000 UDP peers in turn, v{fam}: {each * 1e6:.1f} us of CPU a datagram")
+
+        def each_costs():
+            cpu = cpu_seconds(i.pid)
+            for _ in range(rounds):
+                once()
+            return (cpu_seconds(i.pid) - cpu) / (2 * peers * rounds)
         # what the host's kernel does in our calls is in it: a socket's send on a veth ends in the receiver's queue
-        assert lab.tools.sanitized or each < 25e-6
+        each = measured("seconds of CPU for a datagram", lambda c: lab.tools.sanitized or c < 25e-6, each_costs)
+        record_property("figure", f"2,000 UDP peers in turn, v{fam}: {each * 1e6:.1f} us of CPU a datagram")
 
 
 @FAM
 def test_D15_empty_datagrams_and_errors(lab, fam):
     """D15: empty datagrams both ways and ICMP errors, by the thousand: all arrive, and nothing spins afterwards."""
     p, closed = L.port(), L.port()
-    for key in ("net.ipv4.icmp_ratelimit", "net.ipv6.icmp.ratelimit"):
-        lab.peer.sysctl(key, 0)  # else a handful, and fewer on a busy machine
+    lab.peer.no_icmp_limit()
     with lab.start("-u", str(p)) as i, i.ct.udp(L.ANY[fam], p) as near, lab.peer.udp(to=(L.HST[fam], p)) as far, \
             i.ct.udp(to=(L.PEER[fam], closed)) as lost:
         for s in (near, far):
             s.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20)
-        refused = 0
         for _ in range(1000):
+            lost.send(b"")
             far.send(b"")
             data, who = near.recvfrom(10)
             assert data == b""
             near.sendto(b"", who)
             assert far.recv(10) == b""
-            try:
-                lost.send(b"")
-            except ConnectionRefusedError:
-                refused += 1
-        assert refused > 100
+            with pytest.raises(ConnectionRefusedError):  # each before the next: two that wait are told as one
+                lost.recv(10)
         until("it sleeps", lambda: i.switches() == i.switches())
         before = i.switches()
         time.sleep(1)  # that nothing happens has no other sign
