@@ -286,6 +286,7 @@ def test_D13_discovery_flood(lab):
     """Thousands of datagrams to groups nobody answers: no line of the log, and what comes after works."""
     with lab.start() as i, sender(i.ct, 6, i.tap, 1) as a, sender(i.ct, 4, i.tap, 1) as b, \
             member(lab.peer, 4, OTHER[4], 6771, "e0") as r:
+        i.deep_queue()
         before = i.stderr()
         for n in range(3000):
             a.sendto(b"bt-search %d" % n, (OTHER[6], 6771))

@@ -244,6 +244,7 @@ def test_U01_lookups_under_churn(lab, fam):
     p, q = L.port(), L.port()
     any_ip(lab)
     with lab.start() as i, UdpServer(lab.peer.udp(L.PEER[fam], p)), ManyServer(lab.peer, fam, q) as churned:
+        i.deep_queue()
         stop = threading.Event()
 
         def churn():
