@@ -52,7 +52,7 @@ def ended(proc, secs):
 
 def measured(what, wanted, measure, times=3):
     """The first of up to `times` measurements that is as wanted; fail with all of them if none is. Other work on the machine
-    disturbs some of them, a fault of the program every one."""
+    disturbs some of them, a fault of the program every one: not for faults that come now and then, such as a stall."""
     got = []
     for _ in range(times):
         got.append(measure())

@@ -88,11 +88,12 @@ def test_offline_is_quick(bare_lab):
     """A10: no waiting for a network: a start takes about as long as with one."""
     lab = bare_lab
 
-    def start():
+    def mean():
         began = time.monotonic()
-        assert lab.invoke("--config-net", "-q", "--", "true").returncode == 0
-        return time.monotonic() - began
-    measured("seconds of a start", lambda t: t < (.5 if not lab.tools.sanitized else 3), start, 5)
+        for _ in range(5):
+            assert lab.invoke("--config-net", "-q", "--", "true").returncode == 0
+        return (time.monotonic() - began) / 5
+    measured("seconds of a start", lambda t: t < (.5 if not lab.tools.sanitized else 3), mean)
 
 
 @FAM
